@@ -1,0 +1,66 @@
+package rollcall
+
+import "time"
+
+// Partitions is the fixed number of partitions.
+const Partitions = 64
+
+// MaxID is the largest room or user id, in bytes.
+const MaxID = 256
+
+// MaxDepth is the deepest nesting of any JSON that a client sends.
+const MaxDepth = 32
+
+// Limits is the one table of limits. What passes a limit is answered with the
+// code and the limit, and what was there before stays.
+type Limits struct {
+	Info  int // bytes of a user's info (2 KiB): too_large
+	Data  int // bytes of a connection's data, after merging (1 KiB): too_large
+	Frame int // bytes of a WebSocket message or a request body (64 KiB): too_large, 1009
+
+	SetsPerSecond     float64 // sets per connection (10): coalesced, newest wins
+	MessagesPerSecond float64 // other messages per connection (50): rate_limited, then 4529
+	MessageBurst      float64 // burst of those (200)
+
+	RoomsPerConnection int // rooms of one connection (50): rate_limited
+	ConnectionsPerUser int // connections of one user in one room, those in their grace too (50): rate_limited
+	CountRooms         int // rooms of one counts request (500): too_large
+	LookupUsers        int // users of one lookup (1000): too_large
+	PageMembers        int // members of one page (200): clamped
+
+	MinTTL, MaxTTL time.Duration // of a lease without a stream (5 s to 1 h): clamped
+
+	Connections      int     // streams of one node (20000): 4529, `bye busy`, unavailable
+	AcceptsPerSecond float64 // new streams of one node a second (1000): as Connections
+}
+
+// DefaultLimits is the table of the protocol.
+func DefaultLimits() Limits {
+	return Limits{
+		Info: 2048, Data: 1024, Frame: 65536,
+		SetsPerSecond: 10, MessagesPerSecond: 50, MessageBurst: 200,
+		RoomsPerConnection: 50, ConnectionsPerUser: 50,
+		CountRooms: 500, LookupUsers: 1000, PageMembers: 200,
+		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
+		Connections: 20000, AcceptsPerSecond: 1000,
+	}
+}
+
+// Timing is the durations of leases, from the design's table of constants.
+type Timing struct {
+	Lease      time.Duration // a lease, from its last evidence (30 s)
+	Beat       time.Duration // middle of the time between two beats (9 s; each 17/18 to 19/18 of it)
+	CloseGrace time.Duration // how long a closed connection may take to return (1 s)
+	// ConnectionUpdates is the least time between two updates of a member that
+	// tell nothing but a new number of connections (1 s).
+	ConnectionUpdates time.Duration
+}
+
+// DefaultTiming is the design's table.
+func DefaultTiming() Timing {
+	return Timing{Lease: 30 * time.Second, Beat: 9 * time.Second, CloseGrace: time.Second, ConnectionUpdates: time.Second}
+}
+
+// ClockClamp is the most by which a [LeaseClock] advances between two
+// observations.
+const ClockClamp = 2 * time.Second
