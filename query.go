@@ -1,0 +1,106 @@
+package rollcall
+
+import "time"
+
+// Want is what a [Query] asks for.
+type Want uint8
+
+// What can be asked for.
+const (
+	// WantRoom asks for count, connections and version.
+	WantRoom Want = iota
+	// WantSnapshot asks for the published members, newest join first: the state
+	// that the changes of the feed go on from.
+	WantSnapshot
+	// WantPage asks for Limit members that joined before Cursor, newest first.
+	WantPage
+	// WantUsers asks which of Users are here.
+	WantUsers
+)
+
+// Query is one read of one room.
+type Query struct {
+	Want   Want
+	Room   RoomID
+	Cursor Version // WantPage: 0 is the first page
+	Limit  int     // WantPage
+	Users  []UserID
+	// States asks for the state of every connection along with the members
+	// (WantPage, WantUsers).
+	States bool
+}
+
+// Answer is what a [Query] read, all of it at one moment.
+type Answer struct {
+	Epoch       Epoch
+	Version     Version
+	Count       int
+	Connections int
+	Members     []*Member
+	// States[i] are the connections of Members[i], if asked for.
+	States [][]ConnectionState
+	// Next is the cursor of the next page; 0 if this is the last.
+	Next Version
+	// Settling is how long missing members may still be on their way back.
+	Settling time.Duration
+}
+
+// Read answers a query. Members of pages and look-ups show the number of
+// connections of this moment; those of a snapshot what was last published.
+func (p *Partition) Read(now time.Time, q *Query) Answer {
+	p.begin(now)
+	a := Answer{Epoch: p.epoch, Version: p.version, Settling: p.Settling()}
+	r := p.rooms[q.Room]
+	if r == nil {
+		// The version of a room that nobody is in is any that is not before
+		// its last change and before its next.
+		a.Version = max(a.Version, 1)
+		return a
+	}
+	a.Version, a.Count, a.Connections = r.version, len(r.users), r.connections
+	switch q.Want {
+	case WantSnapshot:
+		a.Members = make([]*Member, 0, len(r.users))
+		r.order.before(0, func(_ Version, u *user) bool {
+			a.Members = append(a.Members, u.member)
+			return true
+		})
+	case WantPage:
+		p.readPage(r, q, &a)
+	case WantUsers:
+		for _, id := range q.Users {
+			if u := r.users[id]; u != nil {
+				a.add(u, q.States)
+			}
+		}
+	}
+	return a
+}
+
+func (p *Partition) readPage(r *room, q *Query, a *Answer) {
+	a.Members = make([]*Member, 0, min(q.Limit, len(r.users)))
+	var last Version
+	r.order.before(q.Cursor, func(version Version, u *user) bool {
+		if len(a.Members) == q.Limit {
+			a.Next = last
+			return false
+		}
+		last = version
+		a.add(u, q.States)
+		return true
+	})
+}
+
+// add adds a user as of this moment.
+func (a *Answer) add(u *user, states bool) {
+	m := u.member
+	if n := u.openConnections(); n != m.Connections {
+		now := *m
+		now.Connections = n
+		m = &now
+	}
+	a.Members = append(a.Members, m)
+	if states {
+		a.States = append(a.States, u.states())
+	}
+}
