@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"rollcall"
+)
+
+// Types of the messages that a client sends.
+const (
+	MessageAuth     = "auth"     // token
+	MessageJoin     = "join"     // room, status?, data?, observe?, tier?, since?
+	MessageLeave    = "leave"    // room
+	MessageSet      = "set"      // room, status?, data?, replace?
+	MessageSnapshot = "snapshot" // room
+	MessagePing     = "ping"
+)
+
+// Message is one message of a client. Fields that its type does not have are
+// ignored, and zero.
+type Message struct {
+	// Type is the type, also one that is not ours: then only ID is read.
+	Type string
+	// ID is the client's name for the message, a number or a string, verbatim;
+	// nil if it wants no answer.
+	ID      json.RawMessage
+	Room    rollcall.RoomID // "" if there is none; a valid id otherwise
+	Status  rollcall.Status // StatusUnset if not given
+	Data    json.RawMessage // an object, compact; nil if not given
+	Replace bool            // data replaces what was, and is not merged
+	Observe bool
+	Tier    Tier
+	Since   *Since // nil if not given
+	Token   string
+	// Err is why the message cannot be used; ID, and Type as far as it could be
+	// read, tell whom to answer.
+	Err *rollcall.Error
+}
+
+// maxMessageID is the most bytes of the id of a message: it is sent back, and
+// nothing is sent back that has no limit.
+const maxMessageID = 256
+
+// DecodeMessages reads a text frame: one object or an array of at most
+// [MaxMessages] objects. A message that is bad by itself comes as one with Err,
+// and those next to it come through; the error, a [*rollcall.Error], is for a
+// frame that cannot be taken apart at all. limits gives the size of data.
+func DecodeMessages(raw []byte, limits *rollcall.Limits) ([]Message, error) {
+	list, err := split(raw, MaxMessages)
+	if err != nil {
+		return nil, err
+	}
+	messages := make([]Message, len(list))
+	for i, element := range list {
+		messages[i] = decodeMessage(element, limits)
+	}
+	return messages, nil
+}
+
+func decodeMessage(raw []byte, limits *rollcall.Limits) (m Message) {
+	if raw[0] != '{' {
+		m.Err = rollcall.Errorf(rollcall.CodeBadRequest, "message must be a JSON object")
+		return m
+	}
+	compact, err := scan(raw, 0, rollcall.MaxDepth+1) // the message is the envelope of its values
+	if err != nil {
+		m.ID, m.Err = recoverID(raw), named("message", err)
+		return m
+	}
+	f := newFields(compact)
+	for f.next() {
+		switch string(f.key) {
+		case "type":
+			f.text(&m.Type)
+		case "id":
+			f.messageID(&m.ID)
+		}
+	}
+	if m.Err = f.err; m.Err != nil {
+		m.ID = recoverID(raw)
+		return m
+	}
+	if m.Err = required("type", m.Type != ""); m.Err == nil {
+		m.Err = m.decode(newFields(compact), limits)
+	}
+	return m
+}
+
+// decode reads the fields that the type has.
+func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
+	has := messageFields[m.Type]
+	for f.next() {
+		switch field := string(f.key); {
+		case !has.field(field):
+		case field == "room":
+			f.room(&m.Room)
+		case field == "status":
+			f.status(&m.Status)
+		case field == "data":
+			f.object(&m.Data, limits.Data)
+		case field == "replace":
+			f.boolean(&m.Replace)
+		case field == "observe":
+			f.boolean(&m.Observe)
+		case field == "tier":
+			f.tier(&m.Tier)
+		case field == "since":
+			f.since(&m.Since)
+		case field == "token":
+			f.text(&m.Token)
+		}
+	}
+	if f.err != nil || len(has) == 0 {
+		return f.err
+	}
+	if has[0] == "token" {
+		return required("token", m.Token != "")
+	}
+	return required("room", m.Room != "")
+}
+
+// fieldNames are the fields of a type, the one that is required first.
+type fieldNames []string
+
+// messageFields has the types that are ours; static.
+var messageFields = map[string]fieldNames{
+	MessageAuth:     {"token"},
+	MessageJoin:     {"room", "status", "data", "observe", "tier", "since"},
+	MessageLeave:    {"room"},
+	MessageSet:      {"room", "status", "data", "replace"},
+	MessageSnapshot: {"room"},
+	MessagePing:     {},
+}
+
+func (n fieldNames) field(name string) bool {
+	for _, known := range n {
+		if known == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fields) tier(to *Tier) {
+	var s string
+	f.text(&s)
+	if f.err == nil && Tier(s) != TierCount {
+		f.fail("count")
+	}
+	*to = Tier(s)
+}
+
+func (f *fields) messageID(to *json.RawMessage) {
+	switch c := f.value[0]; {
+	case len(f.value) > maxMessageID:
+		f.err = rollcall.LimitError(rollcall.CodeTooLarge, maxMessageID, "id is larger than %d bytes", maxMessageID)
+	case c == '"' || c == '-' || c >= '0' && c <= '9':
+		*to = bytes.Clone(f.value)
+	default:
+		f.fail("a number or a string")
+	}
+}
+
+// recoverID looks for the id in a message that is not good, so that the client
+// learns which of its messages was refused; nil if it cannot be found.
+func recoverID(raw []byte) (id json.RawMessage) {
+	f := newFields(raw)
+	for f.next() {
+		if string(f.key) != "id" || f.value[0] == '{' || f.value[0] == '[' {
+			continue
+		}
+		value, err := scan(f.value, maxMessageID, 1)
+		if err != nil {
+			return nil
+		}
+		v := fields{value: value}
+		v.messageID(&id)
+		return id
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"strconv"
+
+	"rollcall"
+)
+
+// RoomInfo is the answer to a read of a room. A room nobody is in has a count
+// of 0.
+type RoomInfo struct {
+	Room        rollcall.RoomID
+	Mode        Mode
+	Count       int
+	Connections int
+	Epoch       rollcall.Epoch
+	Version     rollcall.Version
+}
+
+// AppendRoomInfo appends {"room","mode","count","connections","epoch","version"}.
+func AppendRoomInfo(b []byte, r RoomInfo) []byte {
+	b = appendRoom(b, r.Room)
+	b = append(b, `,"mode":"`...)
+	b = append(b, r.Mode...)
+	b = append(b, `","count":`...)
+	b = strconv.AppendInt(b, int64(r.Count), 10)
+	b = append(b, `,"connections":`...)
+	b = strconv.AppendInt(b, int64(r.Connections), 10)
+	b = appendEpoch(b, r.Epoch, r.Version)
+	return append(b, '}')
+}
+
+// MembersPage is one page of the members of a room, newest join first.
+type MembersPage struct {
+	Members []*rollcall.Member
+	// ByConnection, if not nil, has the connections of each member of Members.
+	ByConnection [][]rollcall.ConnectionState
+	NextCursor   string // "" on the last page, null on the wire
+	Count        int    // members of the room
+	Version      rollcall.Version
+}
+
+// AppendMembersPage appends {"members","nextCursor","count","version"}.
+func AppendMembersPage(b []byte, p MembersPage) []byte {
+	b = append(b, `{"members":`...)
+	if p.ByConnection == nil {
+		b = appendMembers(b, p.Members)
+	} else {
+		b = append(b, '[')
+		for i, m := range p.Members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendMemberConnections(b, m, p.ByConnection[i])
+		}
+		b = append(b, ']')
+	}
+	b = append(b, `,"nextCursor":`...)
+	if p.NextCursor == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendString(b, p.NextCursor)
+	}
+	b = append(b, `,"count":`...)
+	b = strconv.AppendInt(b, int64(p.Count), 10)
+	b = append(b, `,"version":`...)
+	b = strconv.AppendInt(b, int64(p.Version), 10)
+	return append(b, '}')
+}
+
+// AppendPresent appends {"present":[...]}, the answer to a lookup.
+func AppendPresent(b []byte, members []*rollcall.Member) []byte {
+	b = append(b, `{"present":`...)
+	b = appendMembers(b, members)
+	return append(b, '}')
+}
+
+// RoomCount is the number of members of one room.
+type RoomCount struct {
+	Room  rollcall.RoomID
+	Count int
+}
+
+// AppendRoomCounts appends {"counts":{room:n}}. Each room may stand in counts
+// only once, as [DecodeRooms] sees to.
+func AppendRoomCounts(b []byte, counts []RoomCount) []byte {
+	b = append(b, `{"counts":{`...)
+	for i := range counts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, string(counts[i].Room))
+		b = append(b, ':')
+		b = strconv.AppendInt(b, int64(counts[i].Count), 10)
+	}
+	return append(b, "}}"...)
+}
