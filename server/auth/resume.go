@@ -1,0 +1,147 @@
+package auth
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"rollcall"
+)
+
+// NewConnectionID is a new id: 96 random bits, 16 characters that are safe in a
+// URL. Ids are made here for every open; none is ever taken from a client.
+func NewConnectionID() rollcall.ConnectionID {
+	var b [12]byte
+	rand.Read(b[:]) // never fails
+	return rollcall.ConnectionID(base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// Resume is what the `resume` secret of a connection says: that whoever holds it
+// is this connection of this user. Strings may hold any bytes, at most
+// [rollcall.MaxID] each.
+type Resume struct {
+	Connection rollcall.ConnectionID
+	User       rollcall.UserID
+	Node       string // the node that had the stream
+	Stream     uint64 // the stream of the connection, by the node's count
+	Epoch      string // the life of the node, or of the store, in which that count is meant; may be ""
+}
+
+const (
+	resumeLayout = 1 // the first byte, of what follows
+	resumeMAC    = 16
+	// maxResume is the longest signed form, in characters: five fields with
+	// their lengths.
+	maxResume = (1 + 4*(2+rollcall.MaxID) + binary.MaxVarintLen64 + resumeMAC + 2) / 3 * 4
+)
+
+// MinSignerSecret is the shortest secret of a [Signer], in bytes.
+const MinSignerSecret = 16
+
+// Signer signs and verifies resume secrets. All nodes that have the same secret
+// verify what any of them signed; a node with another secret, such as one that
+// made its own at random, verifies none of it.
+//
+// The layout is one byte for the layout, the fields, and the first 16 bytes of an
+// HMAC-SHA256 of all of that, in base64url: 30 characters and 4/3 of the strings,
+// some 80 for usual ids. Text is preceded by its length, so no id can pose as two
+// fields.
+//
+// Static after NewSigner; safe for concurrent use.
+type Signer struct{ key []byte }
+
+// NewSigner takes a secret of at least [MinSignerSecret] bytes.
+func NewSigner(secret []byte) (*Signer, error) {
+	if len(secret) < MinSignerSecret {
+		return nil, fmt.Errorf("the secret that signs resume has %d bytes, and needs %d or more", len(secret), MinSignerSecret)
+	}
+	// A key of its own: the same secret may sign other things elsewhere.
+	key, err := hkdf.Key(sha256.New, secret, nil, "rollcall resume", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key that signs resume: %w", err)
+	}
+	return &Signer{key}, nil
+}
+
+// Sign makes the opaque form, safe in a URL, a header and an SSE id.
+func (s *Signer) Sign(r Resume) string {
+	b := make([]byte, 0, 128)
+	b = append(b, resumeLayout)
+	b = appendText(b, string(r.Connection))
+	b = appendText(b, string(r.User))
+	b = appendText(b, r.Node)
+	b = binary.AppendUvarint(b, r.Stream)
+	b = appendText(b, r.Epoch)
+	b = append(b, s.mac(b)...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// errResume is the one answer to everything that is not a secret of ours.
+var errResume = rollcall.Errorf(rollcall.CodeUnauthorized, "the resume secret is not one of this server")
+
+// Verify reads what a [Signer] with the same secret signed. Anything else, of
+// any length, is a [*rollcall.Error] with [rollcall.CodeUnauthorized], always
+// the same.
+func (s *Signer) Verify(signed string) (Resume, error) {
+	if len(signed) > maxResume {
+		return Resume{}, errResume
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(signed)
+	if err != nil || len(b) <= resumeMAC || b[0] != resumeLayout {
+		return Resume{}, errResume
+	}
+	body, mac := b[:len(b)-resumeMAC], b[len(b)-resumeMAC:]
+	if !hmac.Equal(mac, s.mac(body)) {
+		return Resume{}, errResume
+	}
+	// From here on it is our own writing.
+	r, err := parseResume(body[1:])
+	if err != nil {
+		return Resume{}, errResume
+	}
+	return r, nil
+}
+
+func (s *Signer) mac(b []byte) []byte {
+	h := hmac.New(sha256.New, s.key)
+	h.Write(b)
+	return h.Sum(nil)[:resumeMAC]
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+var errLayout = errors.New("not the layout of a resume secret")
+
+func parseResume(b []byte) (Resume, error) {
+	var r Resume
+	var err error
+	text := func() (s string) {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			err, b = errLayout, nil
+			return ""
+		}
+		s, b = string(b[used:used+int(n)]), b[used+int(n):]
+		return s
+	}
+	r.Connection = rollcall.ConnectionID(text())
+	r.User = rollcall.UserID(text())
+	r.Node = text()
+	stream, used := binary.Uvarint(b)
+	if used <= 0 {
+		return Resume{}, errLayout
+	}
+	r.Stream, b = stream, b[used:]
+	r.Epoch = text()
+	if err != nil || len(b) != 0 {
+		return Resume{}, errLayout
+	}
+	return r, nil
+}
