@@ -61,7 +61,7 @@ func appendLimit(b []byte, limit int) []byte {
 		return b
 	}
 	b = append(b, `,"limit":`...)
-	return strconv.AppendInt(b, int64(limit), 10)
+	return appendNumber(b, int64(limit))
 }
 
 // Lease is the answer to a grant or a renewal by HTTP.

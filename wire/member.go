@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strconv"
-
 	"rollcall"
 )
 
@@ -47,9 +45,9 @@ func appendOpenMember(b []byte, m *rollcall.Member) []byte {
 	b = append(b, `,"status":"`...)
 	b = append(b, m.Status.String()...)
 	b = append(b, `","connections":`...)
-	b = strconv.AppendInt(b, int64(m.Connections), 10)
+	b = appendNumber(b, int64(m.Connections))
 	b = append(b, `,"since":`...)
-	b = strconv.AppendInt(b, m.Since, 10)
+	b = appendNumber(b, m.Since)
 	b = append(b, `,"data":`...)
 	return appendObject(b, m.Data)
 }

@@ -91,23 +91,25 @@ func decodeMessage(raw []byte, limits *rollcall.Limits) (m Message) {
 func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
 	has := messageFields[m.Type]
 	for f.next() {
-		switch field := string(f.key); {
-		case !has.field(field):
-		case field == "room":
+		if !has.field(f.key) {
+			continue
+		}
+		switch string(f.key) {
+		case "room":
 			f.room(&m.Room)
-		case field == "status":
+		case "status":
 			f.status(&m.Status)
-		case field == "data":
+		case "data":
 			f.object(&m.Data, limits.Data)
-		case field == "replace":
+		case "replace":
 			f.boolean(&m.Replace)
-		case field == "observe":
+		case "observe":
 			f.boolean(&m.Observe)
-		case field == "tier":
+		case "tier":
 			f.tier(&m.Tier)
-		case field == "since":
+		case "since":
 			f.since(&m.Since)
-		case field == "token":
+		case "token":
 			f.text(&m.Token)
 		}
 	}
@@ -133,9 +135,9 @@ var messageFields = map[string]fieldNames{
 	MessagePing:     {},
 }
 
-func (n fieldNames) field(name string) bool {
+func (n fieldNames) field(name []byte) bool {
 	for _, known := range n {
-		if known == name {
+		if known == string(name) {
 			return true
 		}
 	}

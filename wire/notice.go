@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"time"
 
 	"rollcall"
@@ -30,14 +29,14 @@ func AppendReady(b []byte, r Ready) []byte {
 	b = append(b, `,"beatMs":`...)
 	b = appendMillis(b, r.Beat)
 	b = append(b, `,"now":`...)
-	b = strconv.AppendInt(b, r.Now, 10)
+	b = appendNumber(b, r.Now)
 	return append(b, '}')
 }
 
 // AppendBeat appends {"n"}. Beats of a stream count from 1.
 func AppendBeat(b []byte, n int64) []byte {
 	b = append(b, `{"n":`...)
-	b = strconv.AppendInt(b, n, 10)
+	b = appendNumber(b, n)
 	return append(b, '}')
 }
 

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strconv"
-
 	"rollcall"
 )
 
@@ -18,7 +16,7 @@ func AppendProblem(b []byte, e *rollcall.Error, requestID string) []byte {
 	b = append(b, `{"type":"about:blank","title":`...)
 	b = appendString(b, problemTitle(e.Code))
 	b = append(b, `,"status":`...)
-	b = strconv.AppendInt(b, int64(e.Code.Status()), 10)
+	b = appendNumber(b, int64(e.Code.Status()))
 	b = append(b, `,"detail":`...)
 	b = appendString(b, e.Detail)
 	b = append(b, `,"code":`...)

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strconv"
-
 	"rollcall"
 )
 
@@ -23,9 +21,9 @@ func AppendRoomInfo(b []byte, r RoomInfo) []byte {
 	b = append(b, `,"mode":"`...)
 	b = append(b, r.Mode...)
 	b = append(b, `","count":`...)
-	b = strconv.AppendInt(b, int64(r.Count), 10)
+	b = appendNumber(b, int64(r.Count))
 	b = append(b, `,"connections":`...)
-	b = strconv.AppendInt(b, int64(r.Connections), 10)
+	b = appendNumber(b, int64(r.Connections))
 	b = appendEpoch(b, r.Epoch, r.Version)
 	return append(b, '}')
 }
@@ -62,9 +60,9 @@ func AppendMembersPage(b []byte, p MembersPage) []byte {
 		b = appendString(b, p.NextCursor)
 	}
 	b = append(b, `,"count":`...)
-	b = strconv.AppendInt(b, int64(p.Count), 10)
+	b = appendNumber(b, int64(p.Count))
 	b = append(b, `,"version":`...)
-	b = strconv.AppendInt(b, int64(p.Version), 10)
+	b = appendNumber(b, int64(p.Version))
 	return append(b, '}')
 }
 
@@ -91,7 +89,7 @@ func AppendRoomCounts(b []byte, counts []RoomCount) []byte {
 		}
 		b = appendString(b, string(counts[i].Room))
 		b = append(b, ':')
-		b = strconv.AppendInt(b, int64(counts[i].Count), 10)
+		b = appendNumber(b, int64(counts[i].Count))
 	}
 	return append(b, "}}"...)
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"time"
 
 	"rollcall"
@@ -17,7 +16,7 @@ func AppendSnapshot(b []byte, room rollcall.RoomID, epoch rollcall.Epoch, versio
 	b = appendRoom(b, room)
 	b = appendEpoch(b, epoch, version)
 	b = append(b, `,"mode":"full","count":`...)
-	b = strconv.AppendInt(b, int64(count), 10)
+	b = appendNumber(b, int64(count))
 	b = append(b, `,"members":`...)
 	b = appendMembers(b, members)
 	return appendSettling(b, settling)
@@ -33,7 +32,7 @@ func AppendCounts(b []byte, room rollcall.RoomID, epoch rollcall.Epoch, version 
 	b = appendRoom(b, room)
 	b = appendEpoch(b, epoch, version)
 	b = append(b, `,"mode":"counts","count":`...)
-	b = strconv.AppendInt(b, int64(count), 10)
+	b = appendNumber(b, int64(count))
 	if sample != nil {
 		b = append(b, `,"sample":`...)
 		b = appendMembers(b, sample)
@@ -56,11 +55,11 @@ func AppendResumed(b []byte, room rollcall.RoomID, epoch rollcall.Epoch, version
 func AppendDiff(b []byte, room rollcall.RoomID, d *rollcall.Diff) []byte {
 	b = appendRoom(b, room)
 	b = append(b, `,"prev":`...)
-	b = strconv.AppendInt(b, int64(d.Prev), 10)
+	b = appendNumber(b, int64(d.Prev))
 	b = append(b, `,"version":`...)
-	b = strconv.AppendInt(b, int64(d.Version), 10)
+	b = appendNumber(b, int64(d.Version))
 	b = append(b, `,"count":`...)
-	b = strconv.AppendInt(b, int64(d.Count), 10)
+	b = appendNumber(b, int64(d.Count))
 	if len(d.Join) > 0 {
 		b = append(b, `,"join":`...)
 		b = appendMembers(b, d.Join)
@@ -94,9 +93,9 @@ func appendLeaves(b []byte, leaves []rollcall.Leave) []byte {
 func AppendCount(b []byte, room rollcall.RoomID, version rollcall.Version, count int) []byte {
 	b = appendRoom(b, room)
 	b = append(b, `,"version":`...)
-	b = strconv.AppendInt(b, int64(version), 10)
+	b = appendNumber(b, int64(version))
 	b = append(b, `,"count":`...)
-	b = strconv.AppendInt(b, int64(count), 10)
+	b = appendNumber(b, int64(count))
 	return append(b, '}')
 }
 
@@ -118,7 +117,7 @@ func appendEpoch(b []byte, epoch rollcall.Epoch, version rollcall.Version) []byt
 	b = append(b, `,"epoch":`...)
 	b = appendString(b, string(epoch))
 	b = append(b, `,"version":`...)
-	return strconv.AppendInt(b, int64(version), 10)
+	return appendNumber(b, int64(version))
 }
 
 // appendSettling closes a body.

@@ -39,7 +39,10 @@ func scan(raw []byte, limit, depth int) ([]byte, *rollcall.Error) {
 	if limit > 0 {
 		size = min(size, limit)
 	}
-	s := scanner{in: raw, limit: limit, depth: depth, out: make([]byte, 0, size)}
+	s := scanner{
+		in: raw, limit: limit, depth: depth, out: make([]byte, 0, size),
+		stack: make([]level, 0, 4), keys: make(keys, 0, 8),
+	}
 	err := s.value()
 	for err == nil && len(s.stack) > 0 {
 		err = s.item()

@@ -103,3 +103,5 @@ func appendMillis(b []byte, d time.Duration) []byte {
 	}
 	return strconv.AppendInt(b, int64((d-1)/time.Millisecond)+1, 10)
 }
+
+func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
