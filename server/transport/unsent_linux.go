@@ -1,0 +1,27 @@
+package transport
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// unsent is how many bytes the kernel may hold for a client beyond what is on
+// the wire.
+//
+// The send buffer of a socket grows to megabytes by itself. For presence that is
+// a queue of old news in front of the newest state, and memory that a client who
+// does not read costs. With this limit a TryWrite is refused early, and what is
+// written when the client takes more again is what is true then.
+const unsent = 16 << 10
+
+func limitUnsent(conn *net.TCPConn) {
+	raw := rawConn(conn)
+	if raw == nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		// An old kernel refuses; then the send buffer is the only bound.
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsent)
+	})
+}

@@ -1,0 +1,238 @@
+package transport
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// WebSocketHandler is what is called for what a client sends. The calls of one
+// WebSocket come one after the other. p is good during the call only, and may be
+// changed.
+//
+// No call is made once Close or CloseAfter was called (one that is under way is
+// not waited for).
+type WebSocketHandler interface {
+	// Message is called with a text message: valid UTF-8, all its fragments.
+	// It may go as deep as it likes: on a plain connection it has a stack of
+	// its own, which is given back after it.
+	Message(p []byte)
+	// Ping is called with the payload of a ping, 0 to 125 bytes, which the
+	// caller answers by a pong with the same payload.
+	Ping(p []byte)
+	// Pong is called with the payload of a pong, 0 to 125 bytes. It may be
+	// unsolicited. Ping and Pong may run on the smallest stack, that of the
+	// idle connection: what they call should be shallow (a few hundred
+	// bytes), or each idle connection costs some KiB more.
+	Pong(p []byte)
+}
+
+// WebSocket is the server's side of one WebSocket. It implements [Conn]: what is
+// written is complete unmasked frames.
+type WebSocket struct {
+	socket
+	max     int
+	pending []byte  // what came behind the request. Owned by Read
+	parser  *parser // unfinished frame or message; nil between messages. Owned by Read
+}
+
+var _ Conn = (*WebSocket)(nil)
+
+// Detached implements [Conn]: true.
+func (c *WebSocket) Detached() bool { return true }
+
+// Read reads what the client sends, calls h, and returns how the stream ended.
+// It is called once, and best in a fresh goroutine after the HTTP handler has
+// returned. A panic in h goes on in the goroutine that called Read, as a
+// [*HandlerPanic] if h was running on a stack of its own.
+//
+// After Closed or Violation the write side is still open: the caller writes its
+// close frame and calls CloseAfter. After Cut it calls Close. After Local
+// nothing is left to be done.
+func (c *WebSocket) Read(h WebSocketHandler) (end End) {
+	if c.state.Or(stateReading)&(stateClosed|stateClosing) != 0 {
+		c.Close()
+		return End{Kind: Local}
+	}
+	in := c.input()
+	defer c.readDone(&in, &end) // also if h panics
+	return c.read(&in, h)
+}
+
+// read is Read until something ends it.
+func (c *WebSocket) read(in *input, h WebSocketHandler) End {
+	p := c.pending
+	c.pending = nil
+	for {
+		if c.state.Load()&(stateClosed|stateClosing) != 0 {
+			return End{Kind: Local}
+		}
+		if len(p) > 0 {
+			if end := c.feed(p, h); end.Kind != 0 {
+				return end
+			}
+		}
+		var err error
+		if p, err = in.read(); err != nil {
+			return End{Kind: Cut, Err: err}
+		}
+	}
+}
+
+// readDone is the end of Read. CloseAfter leaves the rest to a reader that it
+// finds; once the bit is cleared it finds none.
+func (c *WebSocket) readDone(in *input, end *End) {
+	if end.Kind == Closed {
+		c.state.Or(statePeerEnd)
+	}
+	state := c.state.And(^uint32(stateReading))
+	if state&stateClosing != 0 && state&stateClosed == 0 {
+		if end.Kind != Cut {
+			discard(in)
+		}
+		c.Close()
+	}
+	if state&(stateClosed|stateClosing) != 0 {
+		*end = End{Kind: Local}
+	}
+	in.release()
+}
+
+// feed gives p to the parser.
+func (c *WebSocket) feed(p []byte, h WebSocketHandler) (end End) {
+	if c.parser == nil {
+		c.parser = newParser(c.max, &c.state)
+	}
+	if c.raw == nil || c.parser.clean() && loneControl(p) {
+		end = c.parser.feed(p, h)
+	} else {
+		end = feedAside(c.parser, p, h)
+	}
+	if c.parser.clean() {
+		c.parser.free()
+		c.parser = nil
+	}
+	return end
+}
+
+// loneControl reports whether p is one control frame: the answer to a beat, that
+// is, all that an idle connection ever sends.
+func loneControl(p []byte) bool {
+	return len(p) >= 2 && p[0]&0x08 != 0 && headerSize(p)+int(p[1]&0x7f) == len(p)
+}
+
+// HandlerPanic is the value with which a panic of a handler goes on in the
+// goroutine that called Read.
+type HandlerPanic struct {
+	Value any    // what the handler panicked with
+	Stack []byte // where
+}
+
+// Error is the value and the stack.
+func (p *HandlerPanic) Error() string {
+	return fmt.Sprintf("%v\n\nhandler's stack:\n%s", p.Value, p.Stack)
+}
+
+// aside is one feed on a stack of its own.
+type aside struct {
+	end      End
+	panicked *HandlerPanic
+	returned bool
+	done     chan struct{} // closed by the goroutine
+}
+
+// feedAside is p.feed on another goroutine's stack. A stack that has once grown
+// for a handler shrinks to 4 KiB at best, and each connection that has ever said
+// something would keep that while it is silent; this way the goroutine that
+// waits stays at 2. The price is the start of a goroutine for each message that
+// comes in.
+func feedAside(p *parser, b []byte, h WebSocketHandler) End {
+	a := &aside{done: make(chan struct{})}
+	go a.feed(p, b, h)
+	<-a.done
+	switch {
+	case a.panicked != nil:
+		panic(a.panicked)
+	case !a.returned:
+		runtime.Goexit() // as the handler did
+	}
+	return a.end
+}
+
+func (a *aside) feed(p *parser, b []byte, h WebSocketHandler) {
+	defer close(a.done)
+	defer func() {
+		if !a.returned {
+			if v := recover(); v != nil {
+				a.panicked = &HandlerPanic{v, debug.Stack()}
+			}
+		}
+	}()
+	a.end = p.feed(b, h)
+	a.returned = true
+}
+
+// CloseAfter ends the stream so that the client sees what was written last, its
+// close frame: it says that nothing more will be written, and closes when the
+// client has closed its side, or after d. To close at once would not do: if
+// bytes of the client are unread, the kernel resets the connection, and the
+// reset can overtake the close frame.
+//
+// It does not wait itself. A running Read does, ignoring what comes in, and
+// returns Local. If the client has sent its close frame there is nothing to wait
+// for. Only after a Violation, when nobody reads any more, a goroutine stays
+// until the client has closed, for d at most.
+func (c *WebSocket) CloseAfter(d time.Duration) {
+	if d <= 0 {
+		c.Close()
+		return
+	}
+	// The deadline comes before the bit: a reader that sees the bit finds the
+	// deadline too.
+	c.conn.SetReadDeadline(time.Now().Add(d))
+	state := c.state.Or(stateClosing)
+	if state&(stateClosed|stateClosing) != 0 {
+		return
+	}
+	if state&stateReading == 0 && state&statePeerEnd != 0 || !c.closeWrite() {
+		c.Close()
+		return
+	}
+	if state&stateReading == 0 {
+		go c.linger()
+	}
+}
+
+// closeWrite ends the write side; false if that cannot be done, or not without
+// waiting.
+func (c *WebSocket) closeWrite() bool {
+	switch conn := c.conn.(type) {
+	case *tls.Conn:
+		return writable(conn.NetConn()) && conn.CloseWrite() == nil
+	case interface{ CloseWrite() error }:
+		err := conn.CloseWrite()
+		return err == nil || errors.Is(err, net.ErrClosed)
+	}
+	return false
+}
+
+// linger closes when the client has closed, or at the read deadline.
+func (c *WebSocket) linger() {
+	in := c.input()
+	discard(&in)
+	in.release()
+	c.Close()
+}
+
+// discard reads until the end or the deadline.
+func discard(in *input) {
+	for {
+		if _, err := in.read(); err != nil {
+			return
+		}
+	}
+}
