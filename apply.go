@@ -70,7 +70,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	p.expiry.add(l)
 	p.publishGrant(u, op, version)
 	res.Lease = Lease{Room: op.Room, User: op.User, Connection: op.Connection, Generation: l.generation, slot: l}
-	res.Member, res.Version = u.member, r.version
+	res.Member, res.Version = u.present(), r.version
 }
 
 // mayGrant tells why op cannot be granted, before anything is changed.
@@ -170,7 +170,7 @@ func (p *Partition) set(op *Op, res *Result) {
 	}
 	data := op.Data
 	if data != nil && op.Merge && l.data != nil {
-		data = mergeObjects(l.data, data)
+		data = MergeObjects(l.data, data)
 	}
 	if res.Err = p.checkData(data); res.Err != nil {
 		return
@@ -186,7 +186,7 @@ func (p *Partition) set(op *Op, res *Result) {
 	} else {
 		p.publish(u, u.member.Info, false)
 	}
-	res.Member, res.Version = u.member, u.room.version
+	res.Member, res.Version = u.present(), u.room.version
 }
 
 func (p *Partition) close(op *Op, res *Result) {
@@ -239,7 +239,7 @@ func (p *Partition) endUser(op *Op, res *Result) {
 func (p *Partition) after(u *user, res *Result) {
 	res.Version = u.room.version
 	if len(u.leases) > 0 {
-		res.Member = u.member
+		res.Member = u.present()
 	}
 }
 

@@ -93,13 +93,7 @@ func (p *Partition) readPage(r *room, q *Query, a *Answer) {
 
 // add adds a user as of this moment.
 func (a *Answer) add(u *user, states bool) {
-	m := u.member
-	if n := u.openConnections(); n != m.Connections {
-		now := *m
-		now.Connections = n
-		m = &now
-	}
-	a.Members = append(a.Members, m)
+	a.Members = append(a.Members, u.present())
 	if states {
 		a.States = append(a.States, u.states())
 	}

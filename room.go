@@ -51,6 +51,18 @@ func (u *user) openConnections() int {
 	return max(n, 1)
 }
 
+// present is the published member with the number of connections of this moment,
+// which viewers may be told a little later.
+func (u *user) present() *Member {
+	n := u.openConnections()
+	if n == u.member.Connections {
+		return u.member
+	}
+	m := *u.member
+	m.Connections = n
+	return &m
+}
+
 // fold is the member that the leases of the user make up.
 func (u *user) fold(id UserID, info json.RawMessage, since int64) *Member {
 	m := &Member{User: id, Info: info, Since: since, Connections: u.openConnections()}
