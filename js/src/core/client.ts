@@ -1,0 +1,219 @@
+import { Activity } from './activity.ts'
+import type { Auth } from './auth.ts'
+import { Connection, type ConnectionState } from './connection.ts'
+import { checkId } from './data.ts'
+import { Endpoint, type Guest } from './endpoint.ts'
+import type { Credentials, Environment } from './environment.ts'
+import { invalid, type RollcallError } from './error.ts'
+import type { Frame, ReadyFrame } from './frame.ts'
+import { isStatus } from './member.ts'
+import { Presence } from './presence.ts'
+import { Room, type RoomOptions } from './room.ts'
+import type { Readable } from './store.ts'
+import type { Entry, Stream } from './stream.ts'
+import type { TransportOption } from './transport.ts'
+
+export interface ClientOptions {
+  /** Where the server is: `https://presence.example.com`; default: where the page came from. */
+  readonly url?: string
+  /** A token, an async function that returns one, or nothing for guests and cookies. */
+  readonly auth?: Auth
+  /** Who to be on `rollcall dev`; ignored where there is a token. */
+  readonly guest?: Guest
+  /** Default `auto`: WebSocket, and SSE where that does not get through. */
+  readonly transport?: TransportOption
+  /** `include` sends cookies to another origin. Default `same-origin`. */
+  readonly credentials?: Credentials
+  /** Default 10 s. */
+  readonly connectTimeoutMs?: number
+}
+
+interface Shared {
+  readonly presence: Presence
+  readonly rooms: Set<Room>
+}
+
+/** One connection to one server, shared by all rooms that are entered through it. */
+export class Client {
+  /** initial, connecting, connected, reconnecting or disconnected. */
+  readonly connection: Readable<ConnectionState>
+  /** The error that ended the connection for good, or null. */
+  error: RollcallError | null = null
+  readonly #environment: Environment
+  readonly #activity: Activity
+  readonly #connection: Connection
+  readonly #shared = new Map<string, Shared>()
+  #stops: (() => void)[] = []
+  #starting = false
+  #closed = false
+
+  constructor(options: ClientOptions, environment: Environment) {
+    const { guest } = options
+    if (guest !== undefined) checkId(guest.user, 'guest.user')
+    this.#environment = environment
+    this.#activity = new Activity(environment)
+    this.#connection = new Connection(
+      {
+        environment,
+        endpoint: new Endpoint(options.url ?? '', environment.origin),
+        auth: options.auth,
+        guest: guest ?? null,
+        transport: options.transport ?? 'auto',
+        credentials: options.credentials ?? 'same-origin',
+        connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+      },
+      {
+        entries: () => this.#entries(),
+        onReady: (stream, ready, resumed) => this.#ready(stream, ready, resumed),
+        onFrames: (frames) => this.#receive(frames),
+        onDown: (error) => this.#down(error),
+      },
+    )
+    this.connection = this.#connection.state
+  }
+
+  /** Enters a room. The first entry opens the connection, the last `leave` closes it. */
+  enter(room: string, options: RoomOptions = {}): Room {
+    if (this.#closed) throw invalid('the client has been closed', 'closed')
+    checkId(room, 'room')
+    if (options.status !== undefined && !isStatus(options.status)) {
+      throw invalid(`status must be active, idle or away, not ${JSON.stringify(options.status)}`)
+    }
+    const observe = options.observe === true
+    const known = this.#shared.get(room)
+    const presence = known?.presence ?? this.#newPresence(room, observe)
+    // Checked before anything is entered: a call that throws leaves nothing behind.
+    if (options.data !== undefined && !observe) presence.set(options.data, false)
+    if (options.status !== undefined) presence.desired.setStatus(options.status)
+    const shared = known ?? { presence, rooms: new Set() }
+    this.#shared.set(room, shared)
+    const revives = !presence.wanted
+    if (revives) presence.revive()
+    const joins = known === undefined || revives || (!observe && presence.desired.present())
+    const entry = new Room(presence, () => this.#leave(room, shared, entry))
+    shared.rooms.add(entry)
+    if (joins) this.#join(presence)
+    else presence.statusChanged()
+    return entry
+  }
+
+  /** Leaves every room and closes the connection, for good. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    for (const { rooms } of [...this.#shared.values()]) {
+      for (const room of [...rooms]) room.leave()
+    }
+    this.#rest('disconnected')
+  }
+
+  #newPresence(room: string, observe: boolean): Presence {
+    return new Presence(room, observe, {
+      environment: this.#environment,
+      connection: this.#connection.state,
+      activity: () => this.#activity.status.get(),
+      stream: () => this.#connection.stream,
+      user: () => this.#connection.user,
+      reopen: () => this.#connection.reopen(),
+    })
+  }
+
+  #join(presence: Presence): void {
+    const stream = this.#connection.stream
+    if (stream !== null) {
+      if (stream.takes(presence.entry())) void presence.join(stream, false)
+      else this.#connection.reopen()
+      return
+    }
+    const state = this.connection.get()
+    if (this.#starting || (state !== 'initial' && state !== 'disconnected')) return
+    // A moment later, so that rooms entered together are opened together.
+    this.#starting = true
+    Promise.resolve().then(() => {
+      this.#starting = false
+      if (this.#shared.size > 0) this.#start()
+    })
+  }
+
+  #leave(room: string, shared: Shared, entry: Room): void {
+    shared.rooms.delete(entry)
+    // Only the last entry leaves, and only if the room was not entered anew under the same name.
+    if (shared.rooms.size > 0 || this.#shared.get(room) !== shared) return
+    this.#shared.delete(room)
+    const { wanted } = shared.presence
+    shared.presence.close()
+    if (this.#shared.size === 0) this.#rest(this.#closed ? 'disconnected' : 'initial')
+    else if (wanted) this.#connection.stream?.leave(room)
+  }
+
+  #start(): void {
+    this.error = null
+    const { page } = this.#environment
+    this.#activity.start()
+    if (page !== null && this.#stops.length === 0) {
+      this.#stops = [
+        page.onHide(() => this.#connection.hide()),
+        page.onWake((why) => this.#connection.wake(why)),
+        page.onVisibility(() => {
+          if (!page.hidden()) this.#connection.wake('visible')
+        }),
+        this.#activity.status.subscribe(() => {
+          for (const { presence } of this.#shared.values()) presence.statusChanged()
+        }),
+      ]
+    }
+    this.#connection.start()
+  }
+
+  /** Nothing to do: no timer, no listener, no connection stays behind. */
+  #rest(state: 'initial' | 'disconnected'): void {
+    this.#connection.stop(state)
+    for (const stop of this.#stops) stop()
+    this.#stops = []
+    this.#activity.stop()
+  }
+
+  #entries(): readonly Entry[] {
+    return this.#wanted().map((presence) => presence.entry())
+  }
+
+  #wanted(): Presence[] {
+    return [...this.#shared.values()].map(({ presence }) => presence).filter(({ wanted }) => wanted)
+  }
+
+  #ready(stream: Stream, _ready: ReadyFrame, resumed: boolean): void {
+    let more = false
+    for (const presence of this.#wanted()) {
+      if (stream.takes(presence.entry())) void presence.join(stream, resumed)
+      else more = true
+    }
+    // Entered while the stream was opening, and it cannot take them any more.
+    if (more) this.#connection.reopen()
+  }
+
+  #receive(frames: readonly Frame[]): void {
+    const touched = new Set<Presence>()
+    for (const frame of frames) {
+      if (frame.type === 'health') {
+        for (const { presence } of this.#shared.values()) presence.setStore(frame.store, frame.staleMs)
+      } else if ('room' in frame) {
+        const presence = this.#shared.get(frame.room)?.presence
+        if (presence === undefined) continue
+        if (frame.type === 'ended') {
+          presence.end(frame.reason)
+          continue
+        }
+        presence.apply(frame)
+        touched.add(presence)
+      }
+    }
+    for (const presence of touched) presence.commit()
+    // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
+    if (touched.size === 0) for (const { presence } of this.#shared.values()) presence.poke()
+  }
+
+  #down(error: RollcallError | null): void {
+    this.error = error
+    for (const { presence } of this.#shared.values()) presence.down(error)
+  }
+}

@@ -1,0 +1,75 @@
+/** A JSON value, as it travels. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+
+/** A JSON object: the shape of `data` and `info`. */
+export type JsonObject = { readonly [key: string]: Json }
+
+export type Status = 'active' | 'idle' | 'away'
+
+/** Why a member left; null when the leave was found out from a snapshot, which tells no reasons. */
+export type LeaveReason = 'left' | 'closed' | 'expired' | 'kicked' | 'revoked'
+
+/** A user with at least one live lease in the room: listed once, whatever the number of tabs. */
+export interface Member {
+  readonly user: string
+  /** Public profile from the token: trusted. */
+  readonly info: JsonObject
+  readonly status: Status
+  /** How many connections (tabs, devices) this user has in the room. */
+  readonly connections: number
+  /** When the member joined, in Unix milliseconds by the server's clock. */
+  readonly since: number
+  /** Set by the client: untrusted. Render it as text only. */
+  readonly data: JsonObject
+  /** Not in the newest snapshot of a server that has just lost its memory: may be on the way back. */
+  readonly stale?: true
+}
+
+export function isStatus(value: unknown): value is Status {
+  return value === 'active' || value === 'idle' || value === 'away'
+}
+
+/** The name to show and to sort by: `info.name`, else the user id. */
+export function nameOf(member: Pick<Member, 'user' | 'info'>): string {
+  const name = Object.hasOwn(member.info, 'name') ? member.info.name : undefined
+  return typeof name === 'string' && name.trim() !== '' ? name : member.user
+}
+
+const collator = new Intl.Collator(undefined, { sensitivity: 'base', numeric: true })
+
+/** Lists are ordered by name, then id: an order that no change of status or data disturbs. */
+export function compareMembers(a: Member, b: Member): number {
+  const byName = collator.compare(nameOf(a), nameOf(b))
+  if (byName !== 0) return byName
+  return a.user < b.user ? -1 : a.user > b.user ? 1 : 0
+}
+
+/** Deep equality of two members, so that an unchanged member keeps its identity. */
+export function sameMember(a: Member, b: Member): boolean {
+  return (
+    a.user === b.user &&
+    a.status === b.status &&
+    a.connections === b.connections &&
+    a.since === b.since &&
+    a.stale === b.stale &&
+    sameJson(a.info, b.info) &&
+    sameJson(a.data, b.data)
+  )
+}
+
+export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return (
+      Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => sameJson(v, b[i]))
+    )
+  }
+  const left = a as JsonObject
+  const right = b as JsonObject
+  const keys = Object.keys(left)
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && sameJson(left[key], right[key]))
+  )
+}

@@ -1,0 +1,350 @@
+import type { ConnectionState } from './connection.ts'
+import { Desired } from './desired.ts'
+import { Emitter } from './emitter.ts'
+import type { Environment } from './environment.ts'
+import type { RollcallError } from './error.ts'
+import type { Mode, RosterFrame } from './frame.ts'
+import type { LeaveReason, Member, Status } from './member.ts'
+import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
+import { type Readable, Store } from './store.ts'
+import type { Answer, Entry, Stream } from './stream.ts'
+import { Throttle } from './throttle.ts'
+
+export interface Health {
+  /** What you see may be old: not connected, no fresh state yet, or the server's store is in trouble. */
+  readonly stale: boolean
+  /** The server has just lost its memory: joins show, leaves wait. */
+  readonly settling: boolean
+  readonly store: 'ok' | 'degraded'
+  /** How old the server's view may be. */
+  readonly staleMs: number
+  /** Why this room cannot be entered, or null. */
+  readonly error: RollcallError | null
+  /** Why the server ended our lease here (kicked, ...), or null. Entering again starts anew. */
+  readonly ended: string | null
+}
+
+export interface RoomEvents {
+  join: { readonly member: Member }
+  update: { readonly member: Member; readonly previous: Member }
+  leave: { readonly member: Member; readonly reason: LeaveReason | null }
+  mode: { readonly mode: Mode }
+  count: { readonly count: number }
+  ended: { readonly reason: string }
+  error: { readonly error: RollcallError }
+}
+
+export interface RoomStores {
+  /** Your own member, as the server has it; null for observers and before the first answer. */
+  readonly self: Readable<Member | null>
+  /** The members but you, by name. Empty in counts mode. */
+  readonly others: Readable<readonly Member[]>
+  readonly members: Readable<readonly Member[]>
+  /** Counts mode: some of the longest present. */
+  readonly sample: Readable<readonly Member[]>
+  readonly count: Readable<number>
+  /** Null before the first snapshot. */
+  readonly mode: Readable<Mode | null>
+  readonly connection: Readable<ConnectionState>
+  readonly health: Readable<Health>
+}
+
+/** What one room needs from its client. */
+export interface PresenceHost {
+  readonly environment: Environment
+  readonly connection: Readable<ConnectionState>
+  activity(): Status
+  stream(): Stream | null
+  user(): string | null
+  /** Only a new stream can bring the state of this room. */
+  reopen(): void
+}
+
+const setEveryMs = 100
+/** A room that was joined, or a snapshot that was asked for, answers well within this. */
+const answerMs = 3_000
+/** A replica is at most a second behind. */
+const behindMs = 1_200
+/** However wrong a server may be, it is not asked more often than this. */
+const askEveryMs = 1_000
+
+const healthy: Health = { stale: true, settling: false, store: 'ok', staleMs: 0, error: null, ended: null }
+
+/** One room of a client: joins what is wanted (Desired) to what is known (Roster), and shows it. */
+export class Presence implements RoomStores {
+  readonly room: string
+  readonly desired: Desired
+  readonly events: Emitter<RoomEvents>
+  readonly self: Store<Member | null>
+  readonly others: Store<readonly Member[]>
+  readonly members: Store<readonly Member[]>
+  readonly sample: Store<readonly Member[]>
+  readonly count: Store<number>
+  readonly mode: Store<Mode | null>
+  readonly health: Store<Health>
+  readonly connection: Readable<ConnectionState>
+  readonly #host: PresenceHost
+  readonly #throttle: Throttle
+  #roster: Roster = emptyRoster
+  #changes: Change[] = []
+  /** Our own member from the answers to join and set: counts mode does not name us. */
+  #own: Member | null = null
+  #user: string | null = null
+  /** What we hold is the truth, as far as this stream has said. */
+  #fresh = false
+  /** A snapshot is on its way: the next one is right whatever its version. */
+  #asked = false
+  #askedAt = Number.NEGATIVE_INFINITY
+  /** The stream that was told to join this room, and whether it is known to have worked. */
+  #stream: Stream | null = null
+  #entered = false
+  #repairTimer: unknown = null
+  #settleTimer: unknown = null
+  #ended = false
+
+  constructor(room: string, observe: boolean, host: PresenceHost) {
+    const { report } = host.environment
+    this.room = room
+    this.desired = new Desired(observe)
+    this.connection = host.connection
+    this.#host = host
+    this.#throttle = new Throttle(host.environment, setEveryMs, () => this.#flush())
+    this.events = new Emitter(report)
+    this.self = new Store<Member | null>(null, report)
+    this.others = new Store<readonly Member[]>([], report)
+    this.members = new Store<readonly Member[]>([], report)
+    this.sample = new Store<readonly Member[]>([], report)
+    this.count = new Store(0, report)
+    this.mode = new Store<Mode | null>(null, report)
+    this.health = new Store(healthy, report)
+  }
+
+  /** True while the room is wanted: not after the server ended our lease in it. */
+  get wanted(): boolean {
+    return !this.#ended
+  }
+
+  /** What a new stream has to know. */
+  entry(): Entry {
+    const { known, epoch, version } = this.#roster
+    const claims = known && !this.#asked
+    return {
+      room: this.room,
+      wish: this.desired.wish(this.#host.activity()),
+      since: claims ? { epoch, version } : null,
+    }
+  }
+
+  /** Enters on an open stream. */
+  async join(stream: Stream, resumed: boolean): Promise<void> {
+    this.#fresh = false
+    this.#entered = false
+    this.#stream = stream
+    this.#expect(answerMs)
+    this.#answered(stream, await stream.join(this.entry(), resumed))
+  }
+
+  /** The room is wanted again after the server ended our lease in it. */
+  revive(): void {
+    this.#ended = false
+    this.health.set(this.#health({ ended: null, error: null }))
+  }
+
+  set(value: unknown, replace: boolean): void {
+    this.desired.set(value, replace)
+    // Before the first join there is nobody to tell: the join tells the whole.
+    if (this.#stream !== null) this.#throttle.request()
+  }
+
+  /** The status may have changed: chosen, or by the activity of the page. */
+  statusChanged(): void {
+    if (!this.desired.observe) this.#throttle.request()
+  }
+
+  /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
+  apply(frame: RosterFrame): void {
+    if (this.#ended) return
+    const { environment } = this.#host
+    const isState = frame.type === 'snapshot' || frame.type === 'mode'
+    const before = this.#roster
+    const step = reduce(before, frame, environment.now(), isState && this.#asked)
+    this.#take(step)
+    if (step.gap !== null) {
+      this.#repair(step.gap === 'behind' ? behindMs : 0)
+    } else if (isState || (!this.#asked && (step.roster !== before || frame.type === 'resumed'))) {
+      // A diff that fits proves as much as a snapshot, unless what we hold is already in doubt.
+      this.#fresh = true
+      this.#entered = true
+      this.#asked = false
+      this.#clearRepair()
+    }
+  }
+
+  commit(): void {
+    this.#throttle.poke()
+    const { environment } = this.#host
+    // While we are cut off, nobody can tell who came back: the next snapshot decides.
+    if (this.#fresh) this.#take(settle(this.#roster, environment.now()))
+    const { known, members, list, sample, count, mode } = this.#roster
+    const user = this.#host.user() ?? this.#user
+    this.#user = user
+    const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
+    const self = named ?? (mode === 'counts' ? this.#own : null)
+    const before = this.mode.get()
+    const tells = [
+      this.count.put(count),
+      this.members.put(list),
+      this.others.put(this.#others(list, user)),
+      this.self.put(self),
+      this.sample.put(sample),
+      this.mode.put(known ? mode : null),
+      this.health.put(this.#health()),
+    ]
+    const changes = this.#changes
+    this.#changes = []
+    for (const change of changes) this.events.emit(change.type, change as never)
+    if (known && before !== null && before !== mode) this.events.emit('mode', { mode })
+    if (known && tells[0]) this.events.emit('count', { count })
+    for (const tell of tells) tell?.()
+    this.#settleLater()
+  }
+
+  /** Sends what a throttled timer has left lying. */
+  poke(): void {
+    this.#throttle.poke()
+  }
+
+  setStore(store: 'ok' | 'degraded', staleMs: number): void {
+    this.health.set(this.#health({ store, staleMs }))
+  }
+
+  /** The connection is down: what is shown stays, and is called old. */
+  down(error: RollcallError | null): void {
+    this.#fresh = false
+    this.#stream = null
+    this.#clearRepair()
+    this.#clearSettle()
+    this.#throttle.cancel()
+    this.health.set(this.#health({ error }))
+    if (error !== null) this.events.emit('error', { error })
+  }
+
+  /** The server ended our lease here; nothing more comes of this room. */
+  end(reason: string): void {
+    this.#clear()
+    this.#ended = true
+    this.health.set(this.#health({ ended: reason }))
+    this.events.emit('ended', { reason })
+  }
+
+  /** We left: forget everything. */
+  close(): void {
+    this.#clear()
+    this.#ended = true
+  }
+
+  #clear(): void {
+    this.#clearRepair()
+    this.#throttle.cancel()
+    this.#clearSettle()
+    this.#roster = emptyRoster
+    this.#own = null
+    this.#asked = false
+    this.#fresh = false
+    this.#changes = []
+    this.commit()
+  }
+
+  #flush(): void {
+    const stream = this.#host.stream()
+    // Without a stream nothing is lost: the next one is told the whole.
+    if (stream === null || stream !== this.#stream || this.#ended || this.desired.observe) return
+    const change = this.desired.take(this.#host.activity())
+    if (change !== null) void stream.set(this.room, change).then((answer) => this.#answered(stream, answer))
+  }
+
+  #answered(stream: Stream, answer: Answer): void {
+    if (this.#host.stream() !== stream || this.#ended) return
+    if (answer.ok) {
+      this.#entered = true
+      if (answer.member !== null) this.#own = answer.member
+      if (this.health.get().error !== null) this.health.set(this.#health({ error: null }))
+      if (this.#roster.mode === 'counts') this.commit()
+      return
+    }
+    if (answer.error.code === 'closed') return
+    if (!answer.error.retry) this.#clearRepair()
+    this.health.set(this.#health({ error: answer.error }))
+    this.events.emit('error', { error: answer.error })
+  }
+
+  #take(step: Step): void {
+    this.#roster = step.roster
+    this.#changes.push(...step.changes)
+  }
+
+  #others(list: readonly Member[], user: string | null): readonly Member[] {
+    const others = list.filter((member) => member.user !== user)
+    const before = this.others.get()
+    const same = others.length === before.length && others.every((member, i) => member === before[i])
+    return same ? before : others
+  }
+
+  /** Fetches the state anew after `ms`, unless it comes by itself or is on its way already. */
+  #repair(ms: number): void {
+    if (this.#asked && this.#repairTimer !== null) return
+    const wait = Math.max(ms, this.#askedAt + askEveryMs - this.#host.environment.now())
+    if (wait <= 0) this.#ask()
+    else this.#expect(wait)
+  }
+
+  #ask(): void {
+    const stream = this.#host.stream()
+    if (stream === null) return
+    this.#asked = true
+    this.#askedAt = this.#host.environment.now()
+    this.#fresh = false
+    if (stream.snapshot(this.room)) this.#expect(answerMs)
+    else this.#host.reopen()
+  }
+
+  #expect(ms: number): void {
+    this.#clearRepair()
+    this.#repairTimer = this.#host.environment.setTimer(() => {
+      this.#repairTimer = null
+      const stream = this.#host.stream()
+      // A join that was refused for now, or never answered, is made again; else only the state is missing.
+      if (stream !== null && !this.#entered) void this.join(stream, true)
+      else this.#ask()
+    }, ms)
+  }
+
+  #clearRepair(): void {
+    if (this.#repairTimer !== null) this.#host.environment.clearTimer(this.#repairTimer)
+    this.#repairTimer = null
+  }
+
+  #settleLater(): void {
+    const { settledAt } = this.#roster
+    if (settledAt === null || !this.#fresh || this.#settleTimer !== null) return
+    const { now, setTimer } = this.#host.environment
+    const wait = Math.max(0, settledAt - now())
+    this.#settleTimer = setTimer(() => {
+      this.#settleTimer = null
+      this.commit()
+    }, wait)
+  }
+
+  #clearSettle(): void {
+    if (this.#settleTimer !== null) this.#host.environment.clearTimer(this.#settleTimer)
+    this.#settleTimer = null
+  }
+
+  #health(change: Partial<Health> = {}): Health {
+    const before = this.health.get()
+    const next = { ...before, ...change, settling: this.#roster.settledAt !== null }
+    next.stale = !this.#fresh || next.store === 'degraded'
+    const same = (Object.keys(next) as (keyof Health)[]).every((key) => next[key] === before[key])
+    return same ? before : next
+  }
+}

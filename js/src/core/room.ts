@@ -1,0 +1,88 @@
+import { invalid } from './error.ts'
+import type { Status } from './member.ts'
+import type { Presence, RoomEvents, RoomStores } from './presence.ts'
+
+export interface RoomOptions {
+  /** Small JSON that others see: untrusted there, at most 1 KiB. */
+  readonly data?: object
+  /** Fixes the status; left out, it follows the person at the page (active, idle, away). */
+  readonly status?: Status
+  /** See without being seen or counted. */
+  readonly observe?: boolean
+}
+
+/**
+ * One entry into a room. Several entries of one client into the same room share the lease and the
+ * stores; the room is left with the last of them.
+ */
+export class Room implements RoomStores {
+  readonly id: string
+  readonly self: RoomStores['self']
+  readonly others: RoomStores['others']
+  readonly members: RoomStores['members']
+  readonly sample: RoomStores['sample']
+  readonly count: RoomStores['count']
+  readonly mode: RoomStores['mode']
+  readonly connection: RoomStores['connection']
+  readonly health: RoomStores['health']
+  readonly #presence: Presence
+  readonly #release: () => void
+  readonly #stops = new Set<() => void>()
+  #left = false
+
+  /** @internal Made by `client.enter`. */
+  constructor(presence: Presence, release: () => void) {
+    this.id = presence.room
+    this.self = presence.self
+    this.others = presence.others
+    this.members = presence.members
+    this.sample = presence.sample
+    this.count = presence.count
+    this.mode = presence.mode
+    this.connection = presence.connection
+    this.health = presence.health
+    this.#presence = presence
+    this.#release = release
+  }
+
+  /**
+   * Merges `data` into ours, key by key; `replace` sets the whole. May be called as often as you
+   * like: at most ten a second are sent, and the newest always is. Throws on what JSON cannot carry
+   * (NaN, Infinity, functions) and if the whole is over 1 KiB.
+   */
+  set(data: object, options: { readonly replace?: boolean } = {}): void {
+    this.#check()
+    if (this.#presence.desired.observe) throw invalid('an observer has no data to set')
+    this.#presence.set(data, options.replace === true)
+  }
+
+  /** Fixes our status; null lets it follow the person at the page again. */
+  setStatus(status: Status | null): void {
+    this.#check()
+    this.#presence.desired.setStatus(status)
+    this.#presence.statusChanged()
+  }
+
+  /** Listens until the returned function is called or the room is left. */
+  on<K extends keyof RoomEvents>(type: K, fn: (event: RoomEvents[K]) => void): () => void {
+    const off = this.#presence.events.on(type, fn)
+    const stop = () => {
+      off()
+      this.#stops.delete(stop)
+    }
+    this.#stops.add(stop)
+    return stop
+  }
+
+  /** Leaves: others know at once. Calling it again does nothing. */
+  leave(): void {
+    if (this.#left) return
+    this.#left = true
+    for (const stop of [...this.#stops]) stop()
+    this.#release()
+  }
+
+  #check(): void {
+    if (this.#left) throw invalid(`room ${this.id} has been left`, 'closed')
+  }
+}

@@ -1,0 +1,249 @@
+import { cut, judgeStatus } from './ending.ts'
+import { guestQuery, type Query } from './endpoint.ts'
+import type { HttpResponse } from './environment.ts'
+import { RollcallError } from './error.ts'
+import { EventParser } from './eventstream.ts'
+import { decodeEvent, type Frame, toMember } from './frame.ts'
+import type { JsonObject } from './member.ts'
+import type { Answer, Entry, SetChange, Stream, StreamRequest } from './stream.ts'
+import { closed } from './websocket.ts'
+
+/**
+ * Opens a stream of server-sent events by fetch, which, unlike EventSource, can send a token and see
+ * a status. Each `beat` is answered from its handler: the server drives, so no page timer is needed.
+ */
+export function openSse(request: StreamRequest): Stream {
+  return new SseStream(request)
+}
+
+class SseStream implements Stream {
+  readonly transport = 'sse'
+  readonly #request: StreamRequest
+  readonly #abort: { readonly signal: unknown; abort(): void }
+  readonly #parser: EventParser
+  readonly #named = new Map<string, Entry>()
+  readonly #observing: boolean
+  readonly #single: Entry | null
+  #connection = ''
+  #resume = ''
+  #frames: Frame[] = []
+  #ended = false
+
+  constructor(request: StreamRequest) {
+    this.#request = request
+    this.#abort = request.environment.newAbort()
+    for (const entry of request.entries) this.#named.set(entry.room, entry)
+    this.#single = request.entries.length === 1 ? (request.entries[0] ?? null) : null
+    // The address speaks for all rooms: one observed room makes the stream an observer's, and the
+    // rooms to be present in are then joined one by one.
+    this.#observing = request.entries.some((entry) => entry.wish.observe)
+    this.#parser = new EventParser(({ event, data }) => this.#take(event, data))
+    void this.#run()
+  }
+
+  get eventId(): string | null {
+    return this.#parser.lastEventId
+  }
+
+  takes(entry: Entry): boolean {
+    return this.#named.has(entry.room) || !entry.wish.observe
+  }
+
+  async join(entry: Entry, _resumed: boolean): Promise<Answer> {
+    const { room, wish } = entry
+    const named = this.#named.get(room)
+    this.#named.set(room, entry)
+    if (wish.observe) return { ok: true, member: null }
+    const whole = { status: wish.status, ...(wish.data === null ? {} : { data: wish.data }) }
+    if (named === undefined || this.#observing) return this.#call('PUT', this.#place(room), whole)
+    const said = named.wish.status === this.#status() && named.wish.status === wish.status
+    const dataSaid = wish.data === null || (this.#saysData() && named.wish.data === wish.data)
+    if (said && dataSaid) return { ok: true, member: null }
+    return this.set(room, dataSaid ? { status: wish.status } : { ...whole, replace: true })
+  }
+
+  set(room: string, change: SetChange): Promise<Answer> {
+    return this.#call('PATCH', this.#place(room), { ...change })
+  }
+
+  leave(room: string): void {
+    this.#named.delete(room)
+    void this.#call('DELETE', this.#place(room), null)
+  }
+
+  snapshot(): boolean {
+    return false
+  }
+
+  auth(token: string): void {
+    void this.#call('POST', ['connections', this.#connection, 'auth'], { token })
+  }
+
+  probe(): boolean {
+    return false
+  }
+
+  close(how: 'left' | 'closing' | 'cut'): void {
+    if (this.#ended) return
+    if (how === 'left' && this.#connection !== '') void this.#prove('release', {}, true)
+    this.#ended = true
+    this.#abort.abort()
+  }
+
+  async #run(): Promise<void> {
+    try {
+      const response = await this.#fetchStream()
+      if (this.#ended) return
+      if (response.status !== 200 || response.body === null) {
+        this.#end(judgeStatus(response.status, response.headers.get('Retry-After')))
+        return
+      }
+      const reader = response.body.getReader()
+      const decoder = this.#request.environment.newDecoder()
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (this.#ended) {
+          void reader.cancel().catch(() => {})
+          return
+        }
+        if (value !== undefined) this.#push(decoder.decode(value, { stream: true }))
+        if (done) break
+      }
+      this.#end(cut('the stream ended'))
+    } catch (error) {
+      this.#end(cut(error instanceof Error ? error.message : String(error)))
+    }
+  }
+
+  #fetchStream(): Promise<HttpResponse> {
+    const { environment, endpoint, token, guest, credentials, held, entries } = this.#request
+    const query: [string, string][] = [['beat', '1']]
+    if (this.#observing) query.push(['observe', '1'])
+    else query.push(['status', this.#status()])
+    if (held !== null) query.push(['resume', held.resume])
+    const headers: Record<string, string> = { Accept: 'text/event-stream' }
+    if (token !== null) headers.Authorization = `Bearer ${token}`
+    let path: string[]
+    const rooms: Query = entries.map(({ room }) => ['room', room])
+    if (this.#single !== null) {
+      const { room, wish, since } = this.#single
+      path = ['rooms', room, 'stream']
+      if (since !== null) query.push(['since', `${since.epoch}.${since.version}`])
+      if (this.#saysData()) query.push(['data', JSON.stringify(wish.data)])
+    } else {
+      path = ['stream']
+      // An event id claims the state of every room of the stream, so it must be true for every one.
+      const claims = entries.every(({ since }) => since !== null)
+      if (held?.eventId && claims) headers['Last-Event-ID'] = held.eventId
+    }
+    const who = token === null ? guestQuery(guest) : []
+    const all = [...(this.#single === null ? rooms : []), ...query, ...who]
+    return environment.fetch(endpoint.http(path, all), {
+      method: 'GET',
+      headers,
+      signal: this.#abort.signal,
+      cache: 'no-store',
+      credentials,
+    })
+  }
+
+  #push(text: string): void {
+    this.#frames = []
+    this.#parser.push(text)
+    const frames = this.#frames
+    this.#frames = []
+    // Also with no frame in it: a comment is a sign of life.
+    this.#request.onFrames(frames)
+  }
+
+  #take(event: string, data: string): void {
+    const frame = decodeEvent(event, data, this.#single?.room ?? null)
+    if (frame === null) return
+    if (frame.type === 'ready') {
+      this.#connection = frame.connection
+      this.#resume = frame.resume
+    }
+    if (frame.type === 'beat') void this.#answerBeat(frame.n)
+    this.#frames.push(frame)
+  }
+
+  async #answerBeat(n: number | null): Promise<void> {
+    const status = await this.#prove('beat', n === null ? {} : { n }, false)
+    // The lease is gone, so this stream shows a room that we are not in: a new one enters again.
+    if (status === 410) this.#end(cut('the lease ended'))
+  }
+
+  /** A call proved by `resume` in the body: as text/plain it needs no preflight on another origin. */
+  async #prove(what: 'beat' | 'release', fields: object, keepalive: boolean): Promise<number> {
+    const { environment, endpoint, credentials } = this.#request
+    try {
+      const response = await environment.fetch(endpoint.http(['connections', this.#connection, what]), {
+        method: 'POST',
+        headers: { 'Content-Type': 'text/plain;charset=UTF-8' },
+        body: JSON.stringify({ ...fields, resume: this.#resume }),
+        keepalive,
+        credentials,
+      })
+      return response.status
+    } catch {
+      // The network is gone; the silence that follows will say so.
+      return 0
+    }
+  }
+
+  async #call(method: string, path: readonly string[], body: object | null): Promise<Answer> {
+    const { environment, endpoint, credentials } = this.#request
+    if (this.#connection === '' || this.#ended) return closed()
+    try {
+      const response = await environment.fetch(endpoint.http(path), {
+        method,
+        headers: {
+          'Rollcall-Resume': this.#resume,
+          ...(body === null ? {} : { 'Content-Type': 'application/json' }),
+        },
+        ...(body === null ? {} : { body: JSON.stringify(body) }),
+        keepalive: method === 'DELETE',
+        credentials,
+      })
+      const answer = response.status === 204 ? {} : await response.json().catch(() => ({}))
+      return this.#judge(response.status, answer as JsonObject)
+    } catch {
+      return closed()
+    }
+  }
+
+  #judge(status: number, answer: JsonObject): Answer {
+    if (status >= 200 && status < 300) return { ok: true, member: toMember(answer?.member) }
+    if (status === 410) this.#end(cut('the lease ended'))
+    const code = typeof answer?.code === 'string' ? answer.code : `http_${status}`
+    const detail = typeof answer?.detail === 'string' ? answer.detail : `the server answered ${status}`
+    const retry = status === 410 || status === 429 || status >= 500
+    return { ok: false, error: new RollcallError(code, `rollcall: ${detail}`, retry) }
+  }
+
+  #end(ending: Parameters<StreamRequest['onEnd']>[0]): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#abort.abort()
+    this.#request.onEnd(ending)
+  }
+
+  #place(room: string): string[] {
+    return ['rooms', room, 'connections', this.#connection]
+  }
+
+  /** The one status that fits into the address. */
+  #status(): Entry['wish']['status'] {
+    return this.#request.entries.find(({ wish }) => !wish.observe)?.wish.status ?? 'active'
+  }
+
+  /** Data goes into the address only where it is the whole of it: one room, and nothing to merge with. */
+  #saysData(): boolean {
+    return (
+      this.#single !== null &&
+      !this.#observing &&
+      this.#request.held === null &&
+      this.#single.wish.data !== null
+    )
+  }
+}

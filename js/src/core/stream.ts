@@ -1,0 +1,77 @@
+import type { Ending } from './ending.ts'
+import type { Endpoint, Guest } from './endpoint.ts'
+import type { Credentials, Environment } from './environment.ts'
+import type { RollcallError } from './error.ts'
+import type { Frame } from './frame.ts'
+import type { JsonObject, Member, Status } from './member.ts'
+
+export type TransportName = 'websocket' | 'sse'
+
+/** What the application wants to be in a room, whatever happens to connections. */
+export interface Wish {
+  readonly observe: boolean
+  readonly status: Status
+  /** Null if the application never set any. */
+  readonly data: JsonObject | null
+}
+
+/** A room to be opened: what we want there, and the state we hold, if any. */
+export interface Entry {
+  readonly room: string
+  readonly wish: Wish
+  readonly since: { readonly epoch: string; readonly version: number } | null
+}
+
+export interface SetChange {
+  readonly status?: Status
+  readonly data?: JsonObject
+  readonly replace?: true
+}
+
+export type Answer =
+  | { readonly ok: true; readonly member: Member | null }
+  | { readonly ok: false; readonly error: RollcallError }
+
+/** What is kept from one stream to the next, so that the server knows the connection again. */
+export interface Held {
+  readonly connection: string
+  readonly resume: string
+  /** The last SSE event id: the state of all rooms of the stream. */
+  readonly eventId: string | null
+}
+
+export interface StreamRequest {
+  readonly environment: Environment
+  readonly endpoint: Endpoint
+  readonly token: string | null
+  readonly guest: Guest | null
+  readonly credentials: Credentials
+  readonly held: Held | null
+  /** WebSocket joins after `ready`; SSE names its rooms in the address. */
+  readonly entries: readonly Entry[]
+  readonly onFrames: (frames: readonly Frame[]) => void
+  /** Called once, and never after `close`. */
+  readonly onEnd: (ending: Ending) => void
+}
+
+/** One open stream, over either transport. Signals, contacts and pages will be further calls here. */
+export interface Stream {
+  readonly transport: TransportName
+  /** The newest SSE event id. */
+  readonly eventId: string | null
+  /** False if only a new stream can bring this room. */
+  takes(entry: Entry): boolean
+  /** Enters a room, or confirms one that the opening named; `resumed` = the server knew the connection. */
+  join(entry: Entry, resumed: boolean): Promise<Answer>
+  set(room: string, change: SetChange): Promise<Answer>
+  leave(room: string): void
+  /** Asks for the state of a room; false if only a new stream can bring it. */
+  snapshot(room: string): boolean
+  auth(token: string): void
+  /** Provokes a sign of life; false if there is no way to. */
+  probe(): boolean
+  /** `left`: gone for good, at once. `closing`: the page goes away. `cut`: only this stream. */
+  close(how: 'left' | 'closing' | 'cut'): void
+}
+
+export type OpenStream = (request: StreamRequest) => Stream

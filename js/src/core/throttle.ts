@@ -1,0 +1,42 @@
+import type { Environment } from './environment.ts'
+
+/**
+ * Lets a call through at most every `everyMs`: the first at once, the last always. What it sends is
+ * read when it runs, so the newest wins by itself.
+ */
+export class Throttle {
+  readonly #environment: Environment
+  readonly #everyMs: number
+  readonly #run: () => void
+  #ranAt = Number.NEGATIVE_INFINITY
+  #timer: unknown = null
+
+  constructor(environment: Environment, everyMs: number, run: () => void) {
+    this.#environment = environment
+    this.#everyMs = everyMs
+    this.#run = run
+  }
+
+  request(): void {
+    if (this.#timer !== null) return
+    const wait = this.#ranAt + this.#everyMs - this.#environment.now()
+    if (wait <= 0) this.#go()
+    else this.#timer = this.#environment.setTimer(() => this.#go(), wait)
+  }
+
+  /** Runs what is overdue: for places that are called where timers may be throttled. */
+  poke(): void {
+    if (this.#timer !== null && this.#environment.now() >= this.#ranAt + this.#everyMs) this.#go()
+  }
+
+  cancel(): void {
+    if (this.#timer !== null) this.#environment.clearTimer(this.#timer)
+    this.#timer = null
+  }
+
+  #go(): void {
+    this.cancel()
+    this.#ranAt = this.#environment.now()
+    this.#run()
+  }
+}

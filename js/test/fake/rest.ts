@@ -1,0 +1,68 @@
+import type { FakeServer } from './server.ts'
+
+export interface RestAnswer {
+  status: number
+  body?: object
+}
+
+/** The calls of a connection over HTTP, each proved by its secret. */
+export function rest(
+  server: FakeServer,
+  method: string,
+  path: string[],
+  body: Record<string, unknown>,
+  secret: string,
+): RestAnswer {
+  const gone: RestAnswer = { status: 410, body: { code: 'gone', detail: 'unknown connection' } }
+  const [kind, first, second, id] = path
+  if (kind === 'connections') {
+    const connection = server.connections.get(first ?? '')
+    const proven = connection && connection.resume === body.resume
+    if (second === 'release') {
+      server.said.push({ connection: first ?? '', type: 'release', ...body })
+      if (proven && body.closing === true) server.closing(connection)
+      else if (proven) server.forget(connection, 'left')
+      return { status: 204 }
+    }
+    server.said.push({ connection: first ?? '', type: second ?? '', ...body })
+    if (!proven && second === 'beat') return connection ? { status: 204 } : gone
+    if (connection && second === 'beat') connection.evidenceAt = Date.now()
+    return connection ? { status: 204 } : gone
+  }
+  if (kind !== 'rooms' || second !== 'connections') return { status: 404, body: { code: 'not_found' } }
+  const room = first ?? ''
+  const connection = server.connections.get(id ?? '')
+  server.said.push({ connection: id ?? '', type: method, room, ...body })
+  if (method === 'DELETE') {
+    if (connection) server.leave(connection, room)
+    return { status: 204 }
+  }
+  if (!connection) return gone
+  if (connection.resume !== secret) return { status: 403, body: { code: 'forbidden' } }
+  connection.evidenceAt = Date.now()
+  const member = method === 'PUT' ? server.join(connection, room, body) : server.set(connection, room, body)
+  return { status: 200, body: { member } }
+}
+
+/** Enters the rooms of a stream, as its address says. */
+export function enterStream(server: FakeServer, connectionId: string, url: URL): void {
+  const connection = server.connections.get(connectionId)
+  if (!connection) return
+  const { searchParams } = url
+  const single = /^\/v1\/rooms\/([^/]+)\/stream$/.exec(url.pathname)
+  const rooms = single ? [decodeURIComponent(single[1] ?? '')] : searchParams.getAll('room')
+  const [epoch, version] = (searchParams.get('since') ?? '').split('.')
+  for (const room of rooms) {
+    server.join(connection, room, {
+      status: searchParams.get('status') ?? undefined,
+      data: JSON.parse(searchParams.get('data') ?? '{}'),
+      observe: searchParams.get('observe') === '1',
+      since: version ? { epoch, version: Number(version) } : undefined,
+    })
+  }
+}
+
+export function formatEvent(frame: object): string {
+  const { type, ...data } = frame as { type: string }
+  return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
+}

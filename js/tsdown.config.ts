@@ -1,0 +1,12 @@
+import { defineConfig } from 'tsdown'
+
+// One file per module, so that what an application does not import is not in its bundle.
+export default defineConfig({
+  entry: ['src/index.ts', 'src/core/index.ts'],
+  format: 'esm',
+  platform: 'neutral',
+  target: 'es2022',
+  unbundle: true,
+  dts: true,
+  clean: true,
+})
