@@ -189,7 +189,8 @@ func (p *Partition) publishDeferred(elapsed time.Duration) {
 		u := p.deferred[n].user
 		u.deferred = false
 		if len(u.leases) > 0 {
-			p.publish(u, u.member.Info, true)
+			// It waits again if another such change was published meanwhile.
+			p.publish(u, u.member.Info)
 		}
 		n++
 	}
