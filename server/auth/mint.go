@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -48,8 +49,11 @@ func Mint(secret []byte, c Claims) (string, error) {
 	if !rollcall.ValidID(string(c.User)) {
 		return "", fmt.Errorf("the user id has %d bytes: it must be 1 to %d bytes of UTF-8, and not a dot or two", len(c.User), rollcall.MaxID)
 	}
-	if len(c.Session) > maxSession {
-		return "", fmt.Errorf("the session has %d bytes, and may have %d", len(c.Session), maxSession)
+	if len(c.Session) > maxSession || !utf8.ValidString(c.Session) {
+		return "", fmt.Errorf("the session has %d bytes: it must be at most %d bytes of UTF-8", len(c.Session), maxSession)
+	}
+	if !utf8.ValidString(c.KeyID) {
+		return "", errors.New("the kid is not UTF-8")
 	}
 	claims := map[string]any{"sub": c.User, "iat": c.IssuedAt.Unix(), "exp": c.Expires.Unix()}
 	info, err := CompactInfo(c.Info, rollcall.DefaultLimits().Info)
