@@ -1,6 +1,7 @@
 package rollcall
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 )
@@ -64,7 +65,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	if op.Status != StatusUnset {
 		l.status = op.Status
 	}
-	if op.Data != nil {
+	if op.Data != nil && !bytes.Equal(op.Data, l.data) {
 		l.data, l.dataVersion = op.Data, version
 	}
 	p.expiry.add(l)
@@ -104,7 +105,7 @@ func (p *Partition) publishGrant(u *user, op *Op, version Version) {
 		if info == nil {
 			info = u.member.Info
 		}
-		p.publishAt(u, info, false, version)
+		p.publishAt(u, info, version)
 		return
 	}
 	u.member = u.fold(op.User, op.Info, p.wall)
@@ -116,12 +117,12 @@ func (p *Partition) publishGrant(u *user, op *Op, version Version) {
 }
 
 // publish folds the leases of u and publishes what that changes. A change of
-// nothing but the number of connections may have to wait, unless due.
-func (p *Partition) publish(u *user, info json.RawMessage, due bool) { p.publishAt(u, info, due, 0) }
+// nothing but the number of connections may have to wait.
+func (p *Partition) publish(u *user, info json.RawMessage) { p.publishAt(u, info, 0) }
 
 // publishAt is publish with a version that the caller has taken already; 0 takes
 // one when it is needed.
-func (p *Partition) publishAt(u *user, info json.RawMessage, due bool, version Version) {
+func (p *Partition) publishAt(u *user, info json.RawMessage, version Version) {
 	r := u.room
 	m := u.fold(u.member.User, info, u.member.Since)
 	if sameButConnections(m, u.member) {
@@ -129,7 +130,7 @@ func (p *Partition) publishAt(u *user, info json.RawMessage, due bool, version V
 			return
 		}
 		elapsed := p.clock.Elapsed()
-		if !due && elapsed-u.connectionsAt < p.timing.ConnectionUpdates {
+		if elapsed-u.connectionsAt < p.timing.ConnectionUpdates {
 			if !u.deferred {
 				u.deferred = true
 				p.deferred = append(p.deferred, deferral{u, elapsed + p.timing.ConnectionUpdates})
@@ -179,12 +180,13 @@ func (p *Partition) set(op *Op, res *Result) {
 		l.status = op.Status
 	}
 	u := l.user
-	if data != nil {
+	// A device that repeats what it has set must not win over one that changed.
+	if data != nil && !bytes.Equal(data, l.data) {
 		version := p.nextVersion()
 		l.data, l.dataVersion = data, version
-		p.publishAt(u, u.member.Info, false, version)
+		p.publishAt(u, u.member.Info, version)
 	} else {
-		p.publish(u, u.member.Info, false)
+		p.publish(u, u.member.Info)
 	}
 	res.Member, res.Version = u.present(), u.room.version
 }
@@ -205,7 +207,7 @@ func (p *Partition) close(op *Op, res *Result) {
 		p.drop(l, ReasonClosed)
 	} else {
 		p.expiry.add(l)
-		p.publish(l.user, l.user.member.Info, false)
+		p.publish(l.user, l.user.member.Info)
 	}
 	p.after(l.user, res)
 }
@@ -260,7 +262,7 @@ func (p *Partition) drop(l *lease, reason Reason) {
 		return
 	}
 	before := len(p.changes)
-	p.publish(u, u.member.Info, false)
+	p.publish(u, u.member.Info)
 	if len(p.changes) > before {
 		p.changes[before].Ended = ended
 		return
