@@ -132,12 +132,17 @@ func (r *Roster) Mend(s *Answer) {
 		switch {
 		case e == nil:
 			r.put(m, s.Version, s.Version)
-		case e.member != m:
+		case !sameMember(e.member, m):
 			e.member = m
 			r.touch(e, s.Version)
 		}
 	}
 	r.epoch, r.version = s.Epoch, s.Version
+}
+
+// sameMember compares by value, as the members of a snapshot may be copies.
+func sameMember(a, b *Member) bool {
+	return a == b || a.Connections == b.Connections && a.Since == b.Since && sameButConnections(a, b)
 }
 
 // put adds or replaces a member.
