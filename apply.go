@@ -169,6 +169,10 @@ func (p *Partition) set(op *Op, res *Result) {
 	if l == nil {
 		return
 	}
+	// A patch that is too large is not worth the work of merging it.
+	if res.Err = p.checkData(op.Data); res.Err != nil {
+		return
+	}
 	data := op.Data
 	if data != nil && op.Merge && l.data != nil {
 		data = MergeObjects(l.data, data)

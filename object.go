@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 )
 
-// mergeObjects merges the top-level keys of patch into old. Both are compact,
+// MergeObjects merges the top-level keys of patch into old. Both are compact,
 // valid JSON objects; values are kept to the byte, and keys stay in the order in
 // which they first came.
-func mergeObjects(old, patch json.RawMessage) json.RawMessage {
-	fields := appendFields(nil, old)
-	for _, f := range appendFields(nil, patch) {
+func MergeObjects(old, patch json.RawMessage) json.RawMessage {
+	// The text may name a key twice: the last one counts, in both.
+	var fields []field
+	for _, f := range appendFields(appendFields(nil, old), patch) {
 		fields = putField(fields, f)
 	}
 	out := make(json.RawMessage, 0, len(old)+len(patch))
