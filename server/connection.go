@@ -1,0 +1,207 @@
+package server
+
+import (
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"rollcall"
+	"rollcall/server/auth"
+)
+
+// connection is one tab or device of a user, with or without a stream: it lives
+// as long as either its stream or one of its leases does.
+type connection struct {
+	h    *hub
+	id   rollcall.ConnectionID
+	user rollcall.UserID
+
+	// op serializes what the connection asks of the store, so that an open and
+	// a close of it never overlap. It is held across calls of the store.
+	op sync.Mutex
+
+	queued atomic.Bool // in the list of a running fan-out
+
+	mu        sync.Mutex
+	identity  *auth.Identity // Guarded by mu.
+	stream    *stream        // Guarded by mu. nil while there is none.
+	streams   uint64         // Guarded by mu. How many it has had; names the current one.
+	gone      bool           // Guarded by mu. No longer registered.
+	subs      []*sub         // Guarded by mu. One a room.
+	evidence  instant        // Guarded by mu. The last proof of life.
+	renewing  bool           // Guarded by mu. In the list of the next renewal.
+	setting   bool           // Guarded by mu. In the list of sets that wait.
+	sets      bucket         // Guarded by mu.
+	messages  bucket         // Guarded by mu.
+	leaseless bool           // Guarded by mu. Hidden: holds no lease in any room.
+}
+
+// sub is a room of a connection: a lease, or a view, or both.
+type sub struct {
+	c    *connection
+	id   rollcall.RoomID
+	room *room // Guarded by c.mu. nil while there is no stream.
+
+	place int // Guarded by room.mu. In room.viewers.
+
+	// lease is what the connection holds here; its Generation is 0 for an
+	// observer. Guarded by c.mu; changed only with c.op held too.
+	lease  rollcall.Lease
+	status rollcall.Status // Guarded by c.mu. As last accepted.
+	data   json.RawMessage // Guarded by c.mu. As last accepted.
+	ttl    bool            // Guarded by c.mu. A lease that PUT renews.
+	unset  bool            // Guarded by c.mu. status and data have yet to reach the store.
+	// member is the user in the room when the store last answered, and granted
+	// the version of the room at the grant. Guarded by c.mu.
+	member  *rollcall.Member
+	granted rollcall.Version
+
+	view view // Guarded by c.mu.
+}
+
+// view is what a stream has been shown of a room.
+type view struct {
+	phase  viewPhase
+	needed rollcall.Version // viewNew: nothing is shown before the room is this far
+	epoch  rollcall.Epoch   // viewNew: of sent
+	sent   rollcall.Version // the version that the client holds; 0: none
+}
+
+type viewPhase uint8
+
+const (
+	viewNone  viewPhase = iota // no stream
+	viewLater                  // as viewNew from the next pulse on, if the client does not say before what it holds
+	viewNew                    // a snapshot, a difference, or `resumed` is due
+	viewLive
+)
+
+func (h *hub) newConnection(id rollcall.ConnectionID, identity *auth.Identity) *connection {
+	return &connection{
+		h: h, id: id, user: identity.User, identity: identity, leaseless: identity.Hidden,
+		sets:     newBucket(h.limits.SetsPerSecond),
+		messages: newBucket(h.limits.MessageBurst),
+	}
+}
+
+// findLocked is the sub of a room; nil if none.
+func (c *connection) findLocked(id rollcall.RoomID) *sub {
+	for _, s := range c.subs {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *sub) leased() bool { return s.lease.Generation != 0 }
+
+// leasesLocked is the number of leases that the connection holds.
+func (c *connection) leasesLocked() int {
+	n := 0
+	for _, s := range c.subs {
+		if s.leased() {
+			n++
+		}
+	}
+	return n
+}
+
+// dropLocked takes a sub away, with its view.
+func (c *connection) dropLocked(s *sub) {
+	s.unviewLocked()
+	for i := range c.subs {
+		if c.subs[i] == s {
+			last := len(c.subs) - 1
+			copy(c.subs[i:], c.subs[i+1:])
+			c.subs[last] = nil
+			c.subs = c.subs[:last]
+			return
+		}
+	}
+}
+
+// viewLocked shows the room to the stream of the connection, from held on. It
+// takes over the caller's hold on the room.
+func (s *sub) viewLocked(r *room, v view) {
+	if s.room != nil {
+		r.release() // held already
+	} else {
+		s.room = r
+		r.add(s)
+	}
+	if v.phase == viewNone {
+		v.phase = viewNew
+	}
+	v.needed = s.granted
+	s.view = v
+}
+
+func (s *sub) unviewLocked() {
+	if s.room != nil {
+		s.room.remove(s)
+		s.room.release()
+		s.room, s.view = nil, view{}
+	}
+}
+
+// settleLocked forgets the connection if nothing keeps it.
+func (c *connection) settleLocked() {
+	if c.stream != nil || c.gone {
+		return
+	}
+	for i := len(c.subs) - 1; i >= 0; i-- {
+		if !c.subs[i].leased() {
+			c.dropLocked(c.subs[i])
+		}
+	}
+	if len(c.subs) == 0 {
+		c.gone = true
+		c.h.connections.remove(c)
+	}
+}
+
+// proveLocked notes evidence from the client, dated at, and has the leases
+// renewed by it.
+func (c *connection) proveLocked(at instant) {
+	if at <= c.evidence {
+		return
+	}
+	urgent := at.sub(c.evidence) > c.h.timing.Lease*2/3
+	c.evidence = at
+	if len(c.subs) == 0 {
+		return
+	}
+	if !c.renewing {
+		c.renewing = true
+		c.h.pulse.renew(c, urgent)
+	} else if urgent {
+		c.h.pulse.hurry()
+	}
+}
+
+// bucket is a token bucket. What is refused costs too, so that whoever goes on
+// is noticed.
+type bucket struct {
+	tokens float32
+	at     instant
+}
+
+func newBucket(burst float64) bucket { return bucket{tokens: float32(burst)} }
+
+// take takes one token; rate is per second.
+func (b *bucket) take(now instant, rate, burst float64) bool {
+	b.fill(now, rate, burst)
+	b.tokens = max(b.tokens-1, float32(-burst))
+	return b.tokens >= 0
+}
+
+func (b *bucket) fill(now instant, rate, burst float64) {
+	if b.at != 0 {
+		b.tokens = min(b.tokens+float32(float64(now-b.at)/1000*rate), float32(burst))
+	}
+	b.at = now
+}
+
+// exhausted reports whether a whole burst was asked for beyond what there was.
+func (b *bucket) exhausted(burst float64) bool { return b.tokens <= float32(-burst) }

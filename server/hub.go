@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/store"
+)
+
+// hub connects the streams of this node with the store. Changes flow one way:
+// client, stream, hub, store; and back: store, feed, rooms, fan-out, streams.
+//
+// Locks are taken in this order, and none is held while the store is called but
+// connection.op: connection.op, connection.mu, room.mu.
+type hub struct {
+	store   store.Store
+	auth    auth.Authenticator
+	timing  rollcall.Timing
+	limits  rollcall.Limits
+	log     *slog.Logger
+	signer  *auth.Signer
+	node    string
+	metrics *metrics
+
+	clock       hubClock
+	rooms       [rollcall.Partitions]roomShard
+	connections registry
+	fanout      *fanout
+	pulse       *pulse
+	errands     *errands
+	admission   admission
+	occupied    atomic.Int64 // rooms with members
+	memory      atomic.Value // rollcall.Epoch of the store
+
+	ctx    context.Context // ends with the hub
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the goroutines of the hub and of its streams
+	closed atomic.Bool
+}
+
+type roomShard struct {
+	mu    sync.RWMutex
+	rooms map[rollcall.RoomID]*room // Guarded by mu.
+}
+
+func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
+	h := &hub{
+		store: o.Store, auth: o.Auth, timing: o.Timing, limits: o.Limits, log: o.Logger,
+		signer: signer, node: o.NodeID, metrics: m,
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	for i := range h.rooms {
+		h.rooms[i].rooms = make(map[rollcall.RoomID]*room)
+	}
+	h.connections.byID = make(map[rollcall.ConnectionID]*connection)
+	h.clock.start(time.Now())
+	h.admission.limits = o.Limits
+	h.fanout = newFanout(h)
+	h.pulse = newPulse(h)
+	h.errands = newErrands(h)
+	h.store.Feed(h.onFrame)
+	if a, err := h.store.Read(h.ctx, rollcall.Query{Room: "-"}); err == nil {
+		h.memory.Store(a.Epoch)
+	}
+	h.wg.Go(h.fanout.run)
+	h.wg.Go(h.pulse.run)
+	h.wg.Go(h.errands.run)
+	return h
+}
+
+// close ends every stream abruptly and waits for all goroutines.
+func (h *hub) close() {
+	if h.closed.Swap(true) {
+		return
+	}
+	h.connections.each(func(c *connection) {
+		c.mu.Lock()
+		if c.stream != nil {
+			c.stream.conn.Close()
+		}
+		c.mu.Unlock()
+	})
+	h.cancel()
+	h.wg.Wait()
+}
+
+// onFrame takes one frame of the feed. It is called with the partition of the
+// store locked: it only notes what happened.
+func (h *hub) onFrame(f *rollcall.Frame) {
+	shard := &h.rooms[f.Partition]
+	for i := range f.Changes {
+		ch := &f.Changes[i]
+		h.metrics.count(ch)
+		h.countRooms(ch)
+		for j := range ch.Ended {
+			h.errands.ended(ch.Room, ch.Ended[j])
+		}
+		if ch.Version == ch.Prev {
+			continue
+		}
+		shard.mu.RLock()
+		r := shard.rooms[ch.Room]
+		shard.mu.RUnlock()
+		if r != nil {
+			r.change(ch)
+		}
+	}
+}
+
+func (h *hub) countRooms(ch *rollcall.Change) {
+	before := ch.Count - len(ch.Join) + len(ch.Leave)
+	switch {
+	case before == 0 && ch.Count > 0:
+		h.occupied.Add(1)
+	case before > 0 && ch.Count == 0:
+		h.occupied.Add(-1)
+	}
+}
+
+// epoch of the store's memory.
+func (h *hub) epoch() rollcall.Epoch {
+	e, _ := h.memory.Load().(rollcall.Epoch)
+	return e
+}
+
+// registry finds the connections of this node: those with a stream, and those
+// with a lease.
+type registry struct {
+	mu      sync.RWMutex
+	byID    map[rollcall.ConnectionID]*connection // Guarded by mu.
+	streams [2]atomic.Int64                       // open, by protocol
+}
+
+func (g *registry) get(id rollcall.ConnectionID) *connection {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.byID[id]
+}
+
+// add registers c unless its id is taken, and returns whoever has it.
+func (g *registry) add(c *connection) *connection {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if other := g.byID[c.id]; other != nil {
+		return other
+	}
+	g.byID[c.id] = c
+	return c
+}
+
+func (g *registry) remove(c *connection) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID[c.id] == c {
+		delete(g.byID, c.id)
+	}
+}
+
+// each visits the connections that are there now.
+func (g *registry) each(visit func(*connection)) {
+	g.mu.RLock()
+	all := make([]*connection, 0, len(g.byID))
+	for _, c := range g.byID {
+		all = append(all, c)
+	}
+	g.mu.RUnlock()
+	for _, c := range all {
+		visit(c)
+	}
+}
+
+func (g *registry) open() int {
+	return int(g.streams[protocolSSE].Load() + g.streams[protocolWS].Load())
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"rollcall"
+	"rollcall/wire"
+)
+
+// lastEvent is what a client says of its last stream, by Last-Event-ID or by the
+// resume secret alone.
+type lastEvent struct {
+	resume string     // "" if there is none
+	since  wire.Since // single room: what it holds; Version 0 if it does not say
+	digest string     // several rooms: the digest of what it holds; "" if it does not say
+}
+
+// appendState appends what the client holds once it has the write: epoch and
+// version of the one room, or a digest over several.
+func appendState(b []byte, subs []*sub, multi bool) []byte {
+	if !multi && len(subs) == 1 {
+		if v := viewingOf(subs[0]); v.version != 0 {
+			b = append(b, v.epoch...)
+			b = append(b, '.')
+			return strconv.AppendInt(b, int64(v.version), 10)
+		}
+		return b
+	}
+	var sum uint64
+	for _, s := range subs {
+		if s.room != nil {
+			sum += digest(viewingOf(s))
+		}
+	}
+	b = append(b, 'd')
+	return strconv.AppendUint(b, sum, 36)
+}
+
+func viewingOf(s *sub) viewing {
+	if s.room == nil || s.view.phase != viewLive {
+		return viewing{room: s.id}
+	}
+	return viewing{s.id, s.view.epoch, s.view.sent}
+}
+
+// digest is a hash of one room's state; those of several rooms add up, in any
+// order.
+func digest(v viewing) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	d.WriteString(string(v.room))
+	d.WriteString("\xff")
+	d.WriteString(string(v.epoch))
+	var b [9]byte
+	b[0] = 0xff
+	for i := range 8 {
+		b[1+i] = byte(uint64(v.version) >> (8 * i))
+	}
+	d.Write(b[:])
+	return d.Sum64()
+}
+
+// parseLastEvent reads an id that this or another node wrote. What it cannot
+// read it leaves out: a client is never refused for it.
+func parseLastEvent(id string) lastEvent {
+	resume, state, _ := strings.Cut(id, "~")
+	l := lastEvent{resume: resume}
+	switch {
+	case strings.HasPrefix(state, "d"):
+		l.digest = state[1:]
+	case state != "":
+		if since, err := wire.ParseSince(state); err == nil {
+			l.since = since
+		}
+	}
+	return l
+}
+
+// views says what the client holds of each of its rooms, as far as it is known
+// to be still good: for several rooms, only that all of it is current.
+func (l *lastEvent) views(rooms []*room, multi bool) map[rollcall.RoomID]view {
+	views := make(map[rollcall.RoomID]view, len(rooms))
+	if !multi && len(rooms) == 1 {
+		if l.since.Version != 0 {
+			views[rooms[0].id] = view{epoch: l.since.Epoch, sent: l.since.Version}
+		}
+		return views
+	}
+	if l.digest == "" {
+		return views
+	}
+	var sum uint64
+	for _, r := range rooms {
+		epoch, version := r.state()
+		sum += digest(viewing{r.id, epoch, version})
+		views[r.id] = view{epoch: epoch, sent: version}
+	}
+	if strconv.FormatUint(sum, 36) != l.digest {
+		clear(views)
+	}
+	return views
+}
+
+// state is the position of the replica.
+func (r *room) state() (rollcall.Epoch, rollcall.Version) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.roster.Epoch(), r.roster.Version()
+}

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"rollcall"
+	"rollcall/wire"
+)
+
+// entry is what a connection asks for when it enters a room.
+type entry struct {
+	room    rollcall.RoomID
+	observe bool
+	status  rollcall.Status
+	data    json.RawMessage
+	ttl     time.Duration   // of a lease without a stream; 0 is the usual lease
+	held    view            // what the client holds of the room
+	info    json.RawMessage // of a user on whose behalf a server enters; nil: that of the identity
+}
+
+// enter grants the connection a lease in a room, or a view if it only observes,
+// and shows the room to its stream. Called with c.op held and a stream open.
+func (c *connection) enter(ctx context.Context, e entry) (*sub, *rollcall.Error) {
+	r, err := c.h.watch(ctx, e.room)
+	if err != nil {
+		return nil, c.h.unavailable(err)
+	}
+	s, refused := c.grant(ctx, e)
+	if refused != nil {
+		r.release()
+		return nil, refused
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream == nil {
+		r.release() // it has ended meanwhile
+	} else {
+		s.viewLocked(r, e.held)
+	}
+	return s, nil
+}
+
+// grant grants the connection a lease in a room; a new generation, if it has one
+// there. One that only observes is noted and granted nothing. Called with c.op
+// held.
+func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error) {
+	c.mu.Lock()
+	s := c.findLocked(e.room)
+	count := len(c.subs)
+	info := c.identity.Info
+	observe := (e.observe || c.leaseless) && (s == nil || !s.leased())
+	c.mu.Unlock()
+	if s == nil && count >= c.h.limits.RoomsPerConnection {
+		return nil, rollcall.LimitError(rollcall.CodeRateLimited, c.h.limits.RoomsPerConnection,
+			"a connection may be in %d rooms", c.h.limits.RoomsPerConnection)
+	}
+	if e.info != nil {
+		info = e.info
+	}
+	var res rollcall.Result
+	if !observe {
+		var err *rollcall.Error
+		res, err = c.h.apply(ctx, rollcall.Op{
+			Kind: rollcall.OpGrant, Room: e.room, User: c.user, Connection: c.id,
+			Info: info, Status: e.status, Data: e.data, TTL: e.ttl,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s = c.findLocked(e.room); s == nil {
+		s = &sub{c: c, id: e.room, status: rollcall.StatusActive}
+		c.subs = append(c.subs, s)
+	}
+	if !observe {
+		s.lease, s.member, s.granted, s.ttl = res.Lease, res.Member, res.Version, e.ttl != 0
+	}
+	s.noteLocked(e.status, e.data)
+	return s, nil
+}
+
+// noteLocked keeps what the client said last.
+func (s *sub) noteLocked(status rollcall.Status, data json.RawMessage) {
+	if status != rollcall.StatusUnset {
+		s.status = status
+	}
+	if data != nil {
+		s.data = data
+	}
+}
+
+// apply carries out one operation. An error of the store is unavailable.
+func (h *hub) apply(ctx context.Context, op rollcall.Op) (rollcall.Result, *rollcall.Error) {
+	results, err := h.store.Apply(ctx, []rollcall.Op{op})
+	if err != nil {
+		return rollcall.Result{}, h.unavailable(err)
+	}
+	return results[0], results[0].Err
+}
+
+func (h *hub) unavailable(err error) *rollcall.Error {
+	h.log.Warn("store", "error", err)
+	return rollcall.Errorf(rollcall.CodeUnavailable, "the store cannot be reached; try again")
+}
+
+// opFor is an operation on the lease of s.
+func (s *sub) opFor(kind rollcall.OpKind) rollcall.Op {
+	return rollcall.Op{
+		Kind: kind, Room: s.id, User: s.c.user, Connection: s.c.id, Generation: s.lease.Generation,
+	}
+}
+
+// leave ends the connection's stay in one room, at once. Leaving a room where it
+// is not is no error. Called with c.op held.
+func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Error {
+	c.mu.Lock()
+	s := c.findLocked(id)
+	var op rollcall.Op
+	leased := false
+	if s != nil {
+		op, leased = s.opFor(rollcall.OpEnd), s.leased()
+		op.Reason = rollcall.ReasonLeft
+		s.lease = rollcall.Lease{} // the news of its end is no news
+		c.dropLocked(s)
+	}
+	c.mu.Unlock()
+	if !leased {
+		return nil
+	}
+	if _, err := c.h.apply(ctx, op); err != nil && err.Code != rollcall.CodeGone {
+		return err
+	}
+	c.mu.Lock()
+	c.settleLocked()
+	c.mu.Unlock()
+	return nil
+}
+
+// end ends every lease of the connection at once.
+func (c *connection) end(reason rollcall.Reason) {
+	c.op.Lock()
+	defer c.op.Unlock()
+	c.mu.Lock()
+	var ops []rollcall.Op
+	for i := len(c.subs) - 1; i >= 0; i-- {
+		s := c.subs[i]
+		if s.leased() {
+			op := s.opFor(rollcall.OpEnd)
+			op.Reason = reason
+			ops = append(ops, op)
+			s.lease = rollcall.Lease{}
+		}
+	}
+	c.mu.Unlock()
+	c.h.applyAll(ops)
+	c.mu.Lock()
+	c.settleLocked()
+	c.mu.Unlock()
+}
+
+// shut starts the close grace of the leases that the connection held as of
+// generation. Those that it was granted since run on.
+func (c *connection) shut(d *departure, grace time.Duration) {
+	c.op.Lock()
+	defer c.op.Unlock()
+	ops := make([]rollcall.Op, len(d.leases))
+	for i, l := range d.leases {
+		ops[i] = rollcall.Op{
+			Kind: rollcall.OpClose, Room: l.Room, User: l.User, Connection: l.Connection,
+			Generation: l.Generation, Grace: grace,
+		}
+	}
+	c.h.applyAll(ops)
+	if grace > 0 {
+		c.h.pulse.grace(grace)
+	}
+}
+
+func (h *hub) applyAll(ops []rollcall.Op) {
+	if len(ops) == 0 {
+		return
+	}
+	if _, err := h.store.Apply(h.ctx, ops); err != nil && h.ctx.Err() == nil {
+		h.log.Warn("store", "error", err)
+	}
+}
+
+// leaseEnded tells the stream of a connection that a lease has ended, which the
+// connection did not ask for itself. A lease that ran out although there is
+// newer evidence is granted again.
+func (h *hub) leaseEnded(id rollcall.RoomID, ended rollcall.Ended) {
+	c := h.connections.get(ended.Connection)
+	if c == nil {
+		return
+	}
+	c.op.Lock()
+	defer c.op.Unlock()
+	c.mu.Lock()
+	s := c.findLocked(id)
+	if s == nil || s.lease.Generation != ended.Generation {
+		c.mu.Unlock()
+		return
+	}
+	if ended.Reason == rollcall.ReasonExpired && c.stream != nil && !s.ttl && !c.silentLocked() {
+		c.mu.Unlock()
+		c.regrant(s.id, ended.Generation)
+		return
+	}
+	defer c.mu.Unlock()
+	s.lease = rollcall.Lease{}
+	c.dropLocked(s)
+	if st := c.stream; st != nil {
+		st.event(wire.EventEnded, wire.AppendEnded(nil, id, ended.Reason))
+		if len(c.subs) == 0 {
+			c.lastEndedLocked(ended.Reason)
+		}
+		st.pumpLocked(nil)
+	}
+	c.settleLocked()
+}
+
+// silentLocked reports whether the client has given no evidence for a lease of
+// the node's clamped time.
+func (c *connection) silentLocked() bool {
+	clock := &c.h.clock
+	return clock.clamped(clock.now()).sub(clock.clamped(c.evidence)) >= c.h.timing.Lease
+}
+
+// lastEndedLocked ends the stream with its last room. A WebSocket whose user
+// left may enter another.
+func (c *connection) lastEndedLocked(reason rollcall.Reason) {
+	st := c.stream
+	switch reason {
+	case rollcall.ReasonKicked:
+		st.byeLocked(wire.ByeKicked, wire.DontReconnect)
+	case rollcall.ReasonRevoked:
+		st.byeLocked(wire.ByeRevoked, wire.DontReconnect)
+	case rollcall.ReasonExpired, rollcall.ReasonClosed:
+		st.byeLocked(wire.ByeExpired, c.h.retry())
+	default:
+		if st.proto == protocolSSE {
+			st.closeLocked(wire.CloseNormal, "left")
+		}
+	}
+}
+
+// regrant grants again a lease that was lost, or that ran out too early. Called
+// with c.op held.
+func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
+	c.mu.Lock()
+	s := c.findLocked(id)
+	if s == nil || s.lease.Generation != g {
+		c.mu.Unlock()
+		return
+	}
+	op := s.opFor(rollcall.OpGrant)
+	op.Info, op.Status, op.Data = c.identity.Info, s.status, s.data
+	op.Age = max(c.h.clock.now().sub(c.evidence), 0)
+	c.mu.Unlock()
+	res, err := c.h.apply(c.h.ctx, op)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.lease, s.member = res.Lease, res.Member
+}

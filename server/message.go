@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/wire"
+)
+
+func asError(err error) *rollcall.Error {
+	var e *rollcall.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return rollcall.Errorf(rollcall.CodeUnavailable, "something went wrong; try again")
+}
+
+// take does what one message of a client asks for and notes the answer, which
+// goes out with the next write. It reports false if the stream is at its end.
+func (st *stream) take(m *wire.Message) bool {
+	c, h := st.c, st.c.h
+	c.mu.Lock()
+	now := h.clock.now()
+	st.heardLocked(now)
+	ended := c.stream != st || st.told || st.over
+	var refused *rollcall.Error
+	if m.Type != wire.MessageSet && !ended {
+		l := &h.limits
+		if !c.messages.take(now, l.MessagesPerSecond, l.MessageBurst) {
+			refused = tooMany(*l)
+			if c.messages.exhausted(l.MessageBurst) {
+				st.byeLocked(wire.ByeBusy, h.retry())
+				ended = true
+			}
+		}
+	}
+	c.mu.Unlock()
+	if ended {
+		return false
+	}
+	if refused == nil {
+		refused = m.Err
+	}
+	var fields []byte
+	if refused == nil {
+		fields, refused = st.do(h.ctx, m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case refused != nil:
+		st.event(wire.EventError, wire.AppendError(nil, m.ID, refused))
+	case m.Type == wire.MessagePing:
+		st.event(wire.EventPong, wire.AppendPong(nil, m.ID))
+	case m.ID != nil:
+		st.event(wire.EventOK, wire.AppendOK(nil, m.ID, fields))
+	}
+	return true
+}
+
+// do carries out one message and returns the fields of its ok.
+func (st *stream) do(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Error) {
+	c := st.c
+	c.op.Lock()
+	defer c.op.Unlock()
+	switch m.Type {
+	case wire.MessageJoin:
+		return st.join(ctx, m)
+	case wire.MessageSet:
+		member, err := c.set(ctx, m.Room, change{status: m.Status, data: m.Data, replace: m.Replace})
+		return wire.AppendPatched(nil, member), err
+	case wire.MessageLeave:
+		return nil, c.leave(ctx, m.Room)
+	case wire.MessageSnapshot:
+		return nil, c.snapshot(m.Room)
+	case wire.MessageAuth:
+		return nil, c.renewToken(ctx, m.Token)
+	case wire.MessagePing:
+		return nil, nil
+	}
+	return nil, rollcall.Errorf(rollcall.CodeBadRequest, "unknown message type %q", m.Type)
+}
+
+// join enters a room; once there it is a set, and tells what the client holds.
+func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Error) {
+	c := st.c
+	e := entry{room: m.Room, observe: m.Observe, status: m.Status, data: m.Data}
+	if m.Since != nil {
+		e.held = view{epoch: m.Since.Epoch, sent: m.Since.Version}
+	}
+	c.mu.Lock()
+	identity := c.identity
+	s := c.findLocked(m.Room)
+	there := s != nil && (s.leased() || m.Observe || c.leaseless)
+	if there && (s.view.phase != viewLive || m.Since != nil) {
+		held := e.held
+		held.phase, held.needed = viewNew, s.granted
+		s.view = held
+	}
+	c.mu.Unlock()
+	if err := may(identity, m.Room, e.needs(identity)); err != nil {
+		return nil, asError(err)
+	}
+	if there {
+		if m.Status == rollcall.StatusUnset && m.Data == nil || !s.leased() {
+			return wire.AppendPatched(nil, c.memberOf(s)), nil
+		}
+		member, err := c.set(ctx, m.Room, change{status: m.Status, data: m.Data})
+		return wire.AppendPatched(nil, member), err
+	}
+	s, err := c.enter(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendPatched(nil, c.memberOf(s)), nil
+}
+
+// memberOf is the user in a room, as the store last said.
+func (c *connection) memberOf(s *sub) *rollcall.Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.member
+}
+
+// snapshot has the whole state of a room sent again.
+func (c *connection) snapshot(id rollcall.RoomID) *rollcall.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.findLocked(id)
+	if s == nil {
+		return rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
+	}
+	s.view = view{phase: viewNew, needed: s.granted}
+	return nil
+}
+
+// renewToken takes a new token of the same user before the old one ends.
+func (c *connection) renewToken(ctx context.Context, token string) *rollcall.Error {
+	id, err := c.h.auth.Authenticate(ctx, auth.Credentials{Token: token, From: auth.Message})
+	if err != nil {
+		return asError(err)
+	}
+	if id.User != c.user {
+		return rollcall.Errorf(rollcall.CodeForbidden, "the token is of another user")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identity = id
+	if c.stream != nil {
+		c.stream.warned = false
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"rollcall"
+)
+
+// metrics are the measurements of a node: base units, and no room or user in any
+// label.
+type metrics struct {
+	ended      [rollcall.ReasonRevoked + 1]prometheus.Counter
+	members    prometheus.Gauge
+	watched    prometheus.Gauge
+	roster     prometheus.Histogram
+	opened     *prometheus.CounterVec
+	deliveries prometheus.Counter
+	writes     prometheus.Counter
+	renewals   prometheus.Counter
+	pulses     prometheus.Counter
+	slow       prometheus.Counter
+	expired    prometheus.Counter
+	crowd      prometheus.Counter
+	lag        prometheus.Histogram
+	sweep      prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "rollcall_" + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: "rollcall_" + name, Help: help})
+	}
+	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
+		return f.NewHistogram(prometheus.HistogramOpts{Name: "rollcall_" + name, Help: help, Buckets: buckets})
+	}
+	m := &metrics{
+		members:    gauge("members", "Members of all rooms."),
+		watched:    gauge("watched_rooms", "Rooms of which this node keeps a replica."),
+		deliveries: counter("deliveries_total", "Events of rooms written to streams."),
+		writes:     counter("writes_total", "Writes to streams."),
+		renewals:   counter("lease_renewals_total", "Renewals sent to the store."),
+		pulses:     counter("pulses_total", "Looks at what is due."),
+		slow:       counter("slow_streams_total", "Streams ended because the client took nothing."),
+		expired:    counter("silent_streams_total", "Streams ended because the client was silent for a lease."),
+		crowd:      counter("crowd_ends_total", "Streams whose end was judged to be that of a proxy."),
+		roster: histogram("roster_size", "Members of a room after each join and leave.",
+			1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000),
+		lag: histogram("event_lag_seconds", "Time from the oldest change of a fan-out to its beginning.",
+			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1),
+		sweep: histogram("sweep_seconds", "Time of one sweep of the store.",
+			.00001, .0001, .001, .005, .01, .05, .1, .5, 1),
+		opened: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rollcall_streams_opened_total", Help: "Streams opened.",
+		}, []string{"transport"}),
+	}
+	ended := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_leases_ended_total", Help: "Leases ended, by how.",
+	}, []string{"how"})
+	for r := rollcall.ReasonLeft; r <= rollcall.ReasonRevoked; r++ {
+		m.ended[r] = ended.WithLabelValues(r.String())
+	}
+	return m
+}
+
+// observe adds the gauges that are read from the hub.
+func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
+	f := promauto.With(reg)
+	for p, name := range protocolNames {
+		f.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rollcall_connections", Help: "Open streams.",
+			ConstLabels: prometheus.Labels{"transport": name},
+		}, func() float64 { return float64(h.connections.streams[p].Load()) })
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rollcall_rooms", Help: "Rooms with members.", ConstLabels: prometheus.Labels{"mode": "full"},
+	}, func() float64 { return float64(h.occupied.Load()) })
+}
+
+// count counts what a change tells.
+func (m *metrics) count(ch *rollcall.Change) {
+	for _, e := range ch.Ended {
+		m.ended[e.Reason].Inc()
+	}
+	if n := len(ch.Join) - len(ch.Leave); n != 0 {
+		m.members.Add(float64(n))
+		m.roster.Observe(float64(ch.Count))
+	}
+}

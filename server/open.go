@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/server/transport"
+	"rollcall/wire"
+)
+
+// arrival is a client that opens a stream.
+type arrival struct {
+	identity *auth.Identity
+	last     lastEvent
+	rooms    []entry // those that the stream names; nil on a WebSocket
+	proto    protocol
+	plain    bool
+	multi    bool
+}
+
+// opening is a stream that is about to open: its connection, with c.op held, and
+// its rooms, held.
+type opening struct {
+	arrival
+	c     *connection
+	rooms []*room
+	again bool // the connection resumes
+}
+
+// resolve finds the connection that an arrival resumes, or makes a new one, and
+// locks its op.
+func (h *hub) resolve(a *arrival) (c *connection, again bool) {
+	for {
+		c = h.resumed(a)
+		if c == nil {
+			c = h.newConnection(auth.NewConnectionID(), a.identity)
+		}
+		c.op.Lock()
+		other := h.connections.add(c)
+		c.mu.Lock()
+		if other == c && !c.gone {
+			again = c.streams > 0 || len(c.subs) > 0
+			c.identity, c.leaseless = a.identity, a.identity.Hidden
+			c.mu.Unlock()
+			return c, again
+		}
+		c.mu.Unlock()
+		c.op.Unlock()
+	}
+}
+
+// resumed is the connection that the arrival's resume secret names, if the user
+// is the same. An observer's keeps its id although nothing is remembered of it.
+func (h *hub) resumed(a *arrival) *connection {
+	if a.last.resume == "" {
+		return nil
+	}
+	r, err := h.signer.Verify(a.last.resume)
+	if err != nil || r.User != a.identity.User {
+		return nil
+	}
+	if c := h.connections.get(r.Connection); c != nil && c.user == r.User {
+		return c
+	}
+	if r.Epoch != string(h.epoch()) || a.observes() {
+		return h.newConnection(r.Connection, a.identity)
+	}
+	return nil
+}
+
+func (a *arrival) observes() bool {
+	if a.identity.Hidden {
+		return true
+	}
+	for _, e := range a.rooms {
+		if !e.observe {
+			return false
+		}
+	}
+	return len(a.rooms) > 0
+}
+
+// open grants what the arrival asks for. On success the caller goes on with
+// attach or abandon.
+func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
+	o := &opening{arrival: a}
+	o.c, o.again = h.resolve(&a)
+	c := o.c
+	entries := a.rooms
+	c.mu.Lock()
+	for _, s := range c.subs {
+		if !names(a.rooms, s.id) && s.leased() {
+			entries = append(entries, entry{room: s.id}) // a lease that it holds besides
+		}
+	}
+	c.mu.Unlock()
+	for _, e := range entries {
+		r, err := h.watch(ctx, e.room)
+		if err != nil {
+			o.abandon()
+			return nil, h.unavailable(err)
+		}
+		o.rooms = append(o.rooms, r)
+		if _, err := c.grant(ctx, e); err != nil {
+			o.abandon()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func names(entries []entry, id rollcall.RoomID) bool {
+	for _, e := range entries {
+		if e.room == id {
+			return true
+		}
+	}
+	return false
+}
+
+// abandon gives up an opening; leases that were granted run out, or are closed.
+func (o *opening) abandon() {
+	c := o.c
+	for _, r := range o.rooms {
+		r.release()
+	}
+	c.mu.Lock()
+	d := &departure{c: c}
+	if c.stream == nil && !o.again {
+		for _, s := range c.subs {
+			if s.leased() {
+				d.leases = append(d.leases, s.lease)
+			}
+		}
+	}
+	c.settleLocked()
+	c.mu.Unlock()
+	c.op.Unlock()
+	if len(d.leases) > 0 {
+		c.shut(d, 0)
+	}
+}
+
+// attach makes conn the stream of the connection and sends what it begins with,
+// in one write.
+func (o *opening) attach(conn transport.Conn) *stream {
+	c, h := o.c, o.c.h
+	defer c.op.Unlock()
+	now := h.clock.now()
+	s := &stream{c: c, conn: conn, proto: o.proto, plain: o.plain, multi: o.multi}
+	views := o.last.views(o.rooms, o.multi)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attachLocked(s, now)
+	s.resume = h.sign(c, s.no)
+	if s.plain {
+		lease := h.timing.Lease
+		s.rotateAt = now.add(lease*45/100 + rand.N(lease*20/100+1))
+	}
+	if s.proto == protocolSSE {
+		s.own = wire.AppendRetry(s.own, h.retry())
+	}
+	s.event(wire.EventReady, wire.AppendReady(nil, wire.Ready{
+		Connection: c.id, Resume: s.resume, User: c.user,
+		Lease: h.timing.Lease, Beat: h.timing.Beat, Now: time.Now().UnixMilli(),
+	}))
+	for _, r := range o.rooms {
+		sub := c.findLocked(r.id)
+		if sub == nil {
+			r.release() // ended meanwhile
+			continue
+		}
+		v := views[r.id]
+		if o.proto == protocolWS {
+			v.phase = viewLater
+		}
+		sub.viewLocked(r, v)
+	}
+	s.pumpLocked(nil)
+	h.pulse.open(s)
+	return s
+}
+
+// showLaterLocked shows the rooms of a WebSocket that resumed and did not say
+// what it holds of them.
+func (s *stream) showLaterLocked() {
+	later := false
+	for _, sub := range s.c.subs {
+		if sub.view.phase == viewLater {
+			sub.view.phase, later = viewNew, true
+		}
+	}
+	if later {
+		s.pumpLocked(nil)
+	}
+}
+
+// sign makes the resume secret of a stream.
+func (h *hub) sign(c *connection, stream uint64) string {
+	return h.signer.Sign(auth.Resume{
+		Connection: c.id, User: c.user, Node: h.node, Stream: stream, Epoch: string(h.epoch()),
+	})
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"strconv"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/wire"
+)
+
+// read asks the store about a room.
+func (s *Server) read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
+	a, err := s.h.store.Read(ctx, q)
+	if err != nil {
+		return a, s.h.unavailable(err)
+	}
+	return a, nil
+}
+
+// settling says with a read that members may be on their way back.
+func settling(w http.ResponseWriter, a *rollcall.Answer) {
+	if a.Settling > 0 {
+		w.Header().Set("Rollcall-Settling", strconv.FormatInt(max(a.Settling.Milliseconds(), 1), 10))
+	}
+}
+
+// reader checks that the request may read a room.
+func (s *Server) reader(r *http.Request, c auth.Capability) (rollcall.RoomID, error) {
+	room, err := roomOf(r)
+	if err != nil {
+		return "", err
+	}
+	id, err := s.identify(r)
+	if err != nil {
+		return "", err
+	}
+	return room, may(id, room, c)
+}
+
+// getRoom is GET /v1/rooms/{room}.
+func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
+	room, err := s.reader(r, auth.Count)
+	if err != nil {
+		return err
+	}
+	a, err := s.read(r.Context(), rollcall.Query{Want: rollcall.WantRoom, Room: room})
+	if err != nil {
+		return err
+	}
+	settling(w, &a)
+	tag := `"` + string(a.Epoch) + "." + strconv.FormatInt(int64(a.Version), 36) + "." + strconv.Itoa(a.Connections) + `"`
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	s.json(w, http.StatusOK, wire.AppendRoomInfo(nil, wire.RoomInfo{
+		Room: room, Mode: wire.ModeFull, Count: a.Count, Connections: a.Connections, Epoch: a.Epoch, Version: a.Version,
+	}))
+	return nil
+}
+
+// getMembers is GET /v1/rooms/{room}/members, by cursor, newest join first.
+func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
+	room, err := s.reader(r, auth.Read)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	query := rollcall.Query{
+		Want: rollcall.WantPage, Room: room, Limit: 50, States: flag(q, "connections"),
+	}
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return rollcall.LimitError(rollcall.CodeBadRequest, s.o.Limits.PageMembers,
+				"limit must be a number from 1 to %d", s.o.Limits.PageMembers)
+		}
+		query.Limit = min(n, s.o.Limits.PageMembers)
+	}
+	if text := q.Get("cursor"); text != "" {
+		v, ok := parseCursor(room, text)
+		if !ok {
+			return rollcall.Errorf(rollcall.CodeBadRequest, "the cursor is not one that this room gave")
+		}
+		query.Cursor = v
+	}
+	a, err := s.read(r.Context(), query)
+	if err != nil {
+		return err
+	}
+	settling(w, &a)
+	page := wire.MembersPage{Members: a.Members, ByConnection: a.States, Count: a.Count, Version: a.Version}
+	if a.Next != 0 {
+		page.NextCursor = cursor(room, a.Next)
+	}
+	s.json(w, http.StatusOK, wire.AppendMembersPage(nil, page))
+	return nil
+}
+
+// cursor names a place in the order of joins of a room: the version of a join,
+// and a check that it is of this room.
+func cursor(room rollcall.RoomID, v rollcall.Version) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(v))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, cursorCheck(room, v)))
+}
+
+func cursorCheck(room rollcall.RoomID, v rollcall.Version) uint32 {
+	return uint32(digest(viewing{room: room, epoch: "cursor", version: v}))
+}
+
+func parseCursor(room rollcall.RoomID, text string) (rollcall.Version, bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != 12 {
+		return 0, false
+	}
+	v := rollcall.Version(binary.BigEndian.Uint64(b))
+	return v, v > 0 && binary.BigEndian.Uint32(b[8:]) == cursorCheck(room, v)
+}
+
+// getMember is GET /v1/rooms/{room}/members/{user}.
+func (s *Server) getMember(w http.ResponseWriter, r *http.Request) error {
+	room, err := s.reader(r, auth.Read)
+	if err != nil {
+		return err
+	}
+	user := r.PathValue("user")
+	if !rollcall.ValidID(user) {
+		return badID("user")
+	}
+	a, err := s.read(r.Context(), rollcall.Query{
+		Want: rollcall.WantUsers, Room: room, Users: []rollcall.UserID{rollcall.UserID(user)},
+		States: flag(r.URL.Query(), "connections"),
+	})
+	if err != nil {
+		return err
+	}
+	settling(w, &a)
+	switch {
+	case len(a.Members) == 0:
+		return rollcall.Errorf(rollcall.CodeNotFound, "the user is not in this room")
+	case a.States != nil:
+		s.json(w, http.StatusOK, wire.AppendMemberConnections(nil, a.Members[0], a.States[0]))
+	default:
+		s.json(w, http.StatusOK, wire.AppendMember(nil, a.Members[0]))
+	}
+	return nil
+}
+
+// postLookup is POST /v1/rooms/{room}/members/lookup: which of these are here.
+func (s *Server) postLookup(w http.ResponseWriter, r *http.Request) error {
+	room, err := s.reader(r, auth.Read)
+	if err != nil {
+		return err
+	}
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	users, err := wire.DecodeUsers(raw, s.o.Limits.LookupUsers)
+	if err != nil {
+		return err
+	}
+	a, err := s.read(r.Context(), rollcall.Query{Want: rollcall.WantUsers, Room: room, Users: users})
+	if err != nil {
+		return err
+	}
+	settling(w, &a)
+	s.json(w, http.StatusOK, wire.AppendPresent(nil, a.Members))
+	return nil
+}
+
+// postCounts is POST /v1/counts: how many are in each of these rooms.
+func (s *Server) postCounts(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.identify(r)
+	if err != nil {
+		return err
+	}
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	rooms, err := wire.DecodeRooms(raw, s.o.Limits.CountRooms)
+	if err != nil {
+		return err
+	}
+	counts := make([]wire.RoomCount, len(rooms))
+	var longest time.Duration
+	for i, room := range rooms {
+		if err := may(id, room, auth.Count); err != nil {
+			return err
+		}
+		a, err := s.read(r.Context(), rollcall.Query{Want: rollcall.WantRoom, Room: room})
+		if err != nil {
+			return err
+		}
+		longest = max(longest, a.Settling)
+		counts[i] = wire.RoomCount{Room: room, Count: a.Count}
+	}
+	settling(w, &rollcall.Answer{Settling: longest})
+	s.json(w, http.StatusOK, wire.AppendRoomCounts(nil, counts))
+	return nil
+}

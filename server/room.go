@@ -1,0 +1,267 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"rollcall"
+	"rollcall/wire"
+)
+
+// room is a room that somebody on this node watches, or did a moment ago: a
+// replica, and the streams that are shown it.
+type room struct {
+	h  *hub
+	id rollcall.RoomID
+
+	holders int     // Guarded by the shard's mu. Who keeps the room from being dropped.
+	idle    instant // Guarded by the shard's mu. When the last holder went.
+
+	loading sync.Mutex // held by whoever reads the snapshot
+
+	mu       sync.Mutex
+	roster   *rollcall.Roster  // Guarded by mu. nil until loaded.
+	held     []rollcall.Change // Guarded by mu. Changes that came while the snapshot was being read.
+	broken   bool              // Guarded by mu. A change was missed; a snapshot is on its way.
+	settled  instant           // Guarded by mu. Until then members may be on their way back.
+	viewers  []*sub            // Guarded by mu. sub.place is the index.
+	queued   bool              // Guarded by mu. In the fan-out's list.
+	since    time.Time         // Guarded by mu. The oldest change that is not yet fanned out.
+	notified rollcall.Version  // Guarded by mu. The version of the last fan-out.
+	ticked   instant           // Guarded by mu. When that was.
+	snapshot encoded           // Guarded by mu.
+	diffs    []encoded         // Guarded by mu. From several versions to the present one.
+}
+
+// encoded is the body of an event, shared by all streams that are due it.
+type encoded struct {
+	from, to rollcall.Version
+	body     []byte // nil: there is nothing to tell
+}
+
+// watch returns the room with its replica loaded. The caller must release it.
+func (h *hub) watch(ctx context.Context, id rollcall.RoomID) (*room, error) {
+	shard := &h.rooms[rollcall.PartitionOf(id)]
+	shard.mu.Lock()
+	r := shard.rooms[id]
+	if r == nil {
+		r = &room{h: h, id: id}
+		shard.rooms[id] = r
+		h.metrics.watched.Inc()
+	}
+	r.holders++
+	shard.mu.Unlock()
+	if err := r.load(ctx); err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// release lets go of a room. It stays for a lease, so that a stream that returns
+// gets a difference.
+func (r *room) release() {
+	shard := &r.h.rooms[rollcall.PartitionOf(r.id)]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	r.holders--
+	r.idle = r.h.clock.now()
+}
+
+// dropIdle forgets the rooms that nobody has watched for a lease.
+func (h *hub) dropIdle(now instant) {
+	for i := range h.rooms {
+		shard := &h.rooms[i]
+		shard.mu.Lock()
+		for id, r := range shard.rooms {
+			if r.holders == 0 && now.sub(r.idle) > h.timing.Lease {
+				delete(shard.rooms, id)
+				h.metrics.watched.Dec()
+			}
+		}
+		shard.mu.Unlock()
+	}
+}
+
+// load reads the snapshot, once. The room is in the hub's map already, so a
+// change that comes meanwhile is held and not lost.
+func (r *room) load(ctx context.Context) error {
+	r.mu.Lock()
+	loaded := r.roster != nil
+	r.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	return r.read(ctx)
+}
+
+// mend reads a snapshot after a change was missed.
+func (r *room) mend(ctx context.Context) error { return r.read(ctx) }
+
+func (r *room) read(ctx context.Context) error {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	for {
+		r.mu.Lock()
+		done := r.roster != nil && !r.broken
+		r.mu.Unlock()
+		if done {
+			return nil
+		}
+		a, err := r.h.store.Read(ctx, rollcall.Query{Want: rollcall.WantSnapshot, Room: r.id})
+		if err != nil {
+			return fmt.Errorf("read room: %w", err)
+		}
+		r.install(&a)
+	}
+}
+
+func (r *room) install(a *rollcall.Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.Settling > 0 {
+		r.settled = r.h.clock.now().add(a.Settling)
+	}
+	if r.roster == nil {
+		r.roster = rollcall.NewRoster(a)
+		r.notified = r.roster.Version()
+	} else {
+		r.roster.Mend(a)
+	}
+	r.broken = false
+	held := r.held
+	r.held = nil
+	for i := range held {
+		r.applyLocked(&held[i])
+	}
+}
+
+// change takes one change from the feed.
+func (r *room) change(ch *rollcall.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applyLocked(ch)
+}
+
+func (r *room) applyLocked(ch *rollcall.Change) {
+	if r.roster == nil || r.broken {
+		r.held = append(r.held, *ch)
+		return
+	}
+	if !r.roster.Apply(ch) {
+		r.broken = true
+		r.held = append(r.held, *ch)
+		r.h.errands.mend(r)
+		return
+	}
+	r.snapshot = encoded{}
+	r.diffs = r.diffs[:0]
+	r.queueLocked()
+}
+
+// queueLocked has the room fanned out with the next tick.
+func (r *room) queueLocked() {
+	if r.queued || len(r.viewers) == 0 {
+		return
+	}
+	r.queued = true
+	r.since = time.Now()
+	r.h.fanout.add(r)
+}
+
+// tick begins a fan-out: it appends the connections that have to be shown
+// something. It reports how long to wait if the room is not due yet.
+func (r *room) tick(now instant, due []*connection) (_ []*connection, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if pace := r.pace(); pace > tickEvery {
+		if wait := pace - now.sub(r.ticked); wait > 0 {
+			return due, wait
+		}
+	}
+	r.queued = false
+	r.ticked = now
+	r.notified = r.roster.Version()
+	for _, s := range r.viewers {
+		if s.c.queued.CompareAndSwap(false, true) {
+			due = append(due, s.c)
+		}
+	}
+	r.h.metrics.lag.Observe(time.Since(r.since).Seconds())
+	return due, 0
+}
+
+// pace is the least time between two fan-outs: it grows with the crowd, since
+// every one is a write to each viewer.
+func (r *room) pace() time.Duration {
+	n := time.Duration(len(r.viewers))
+	return min(tickEvery+max(n-200, 0)*time.Millisecond/4, tickLarge)
+}
+
+func (r *room) add(s *sub) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.place = len(r.viewers)
+	r.viewers = append(r.viewers, s)
+}
+
+func (r *room) remove(s *sub) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := len(r.viewers) - 1
+	r.viewers[s.place] = r.viewers[last]
+	r.viewers[s.place].place = s.place
+	r.viewers[last] = nil
+	r.viewers = r.viewers[:last]
+	if last == 0 {
+		r.viewers = nil
+	}
+}
+
+// settlingLocked is how long members may be on their way back.
+func (r *room) settlingLocked() time.Duration {
+	if r.settled == 0 {
+		return 0
+	}
+	if d := r.settled.sub(r.h.clock.now()); d > 0 {
+		return d
+	}
+	r.settled = 0
+	return 0
+}
+
+// snapshotLocked is the body of a snapshot of the present state.
+func (r *room) snapshotLocked() []byte {
+	settling := r.settlingLocked()
+	if r.snapshot.body == nil || settling > 0 {
+		members := r.roster.Members()
+		r.snapshot.body = wire.AppendSnapshot(nil, r.id, r.roster.Epoch(), r.roster.Version(),
+			len(members), members, settling)
+	}
+	return r.snapshot.body
+}
+
+// diffLocked is the body of the difference from version v to the present; ok is
+// false if that is not known. A nil body says that nothing is to be told.
+func (r *room) diffLocked(v rollcall.Version) (body []byte, ok bool) {
+	to := r.roster.Version()
+	for i := range r.diffs {
+		if r.diffs[i].from == v {
+			return r.diffs[i].body, true
+		}
+	}
+	d, ok := r.roster.Since(v)
+	if !ok {
+		return nil, false
+	}
+	e := encoded{from: v, to: to}
+	if !d.Empty() {
+		e.body = wire.AppendDiff(nil, r.id, &d)
+	}
+	if len(r.diffs) < 16 {
+		r.diffs = append(r.diffs, e)
+	}
+	return e.body, true
+}

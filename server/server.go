@@ -1,0 +1,99 @@
+// Package server is the presence server as an http.Handler, to be mounted in the
+// binary of this project or in any Go program.
+//
+// It owns the sockets and the goroutines; who is here is decided by the store.
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"rollcall/server/auth"
+)
+
+// Server serves the API under /v1. Safe for concurrent use.
+type Server struct {
+	o       Options // static
+	h       *hub
+	origins *auth.Origins
+	handler http.Handler
+	admin   http.Handler
+}
+
+// New starts a server. The caller closes it, and then the store.
+func New(o Options) (*Server, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	signer, err := auth.NewSigner(o.Secret)
+	if err != nil {
+		return nil, err
+	}
+	origins, err := auth.NewOrigins(o.Origins)
+	if err != nil {
+		return nil, err
+	}
+	m := newMetrics(o.Registry)
+	s := &Server{o: o, origins: origins, h: newHub(&o, signer, m)}
+	m.observe(o.Registry, s.h)
+	s.handler = s.withRequestID(origins.Handler(s.routes()))
+	s.admin = newAdmin(s.h, o.Registry)
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Admin serves /livez, /readyz, /metrics and /debug/pprof. It asks nobody who
+// they are: do not expose it.
+func (s *Server) Admin() http.Handler { return s.admin }
+
+// Drain makes ready for the end: /readyz turns 503, no new stream is taken, and
+// the open ones are told to go elsewhere, one after the other, spread over the
+// given time. It returns when all have ended, or with the error of ctx. Leases
+// are kept.
+func (s *Server) Drain(ctx context.Context, over time.Duration) error { return s.h.drain(ctx, over) }
+
+// Close ends every stream at once and waits for every goroutine. Leases are kept.
+func (s *Server) Close() error {
+	s.h.close()
+	return nil
+}
+
+// Gatherer is what /metrics serves.
+func (s *Server) Gatherer() prometheus.Gatherer { return s.o.Registry }
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	api := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
+		mux.Handle(method+" "+path, s.api(h))
+	}
+	api("GET", "/v1/ws", s.serveWebSocket)
+	api("GET", "/v1/stream", s.serveStream)
+	api("GET", "/v1/rooms/{room}/stream", s.serveRoomStream)
+
+	api("POST", "/v1/connections/{connection}/beat", s.postBeat)
+	api("POST", "/v1/connections/{connection}/release", s.postRelease)
+	api("POST", "/v1/connections/{connection}/auth", s.postAuth)
+	api("POST", "/v1/rooms/{room}/connections", s.postLease)
+	api("PUT", "/v1/rooms/{room}/connections/{connection}", s.putLease)
+	api("PATCH", "/v1/rooms/{room}/connections/{connection}", s.patchLease)
+	api("DELETE", "/v1/rooms/{room}/connections/{connection}", s.deleteLease)
+
+	api("GET", "/v1/rooms/{room}", s.getRoom)
+	api("GET", "/v1/rooms/{room}/members", s.getMembers)
+	api("GET", "/v1/rooms/{room}/members/{user}", s.getMember)
+	api("POST", "/v1/rooms/{room}/members/lookup", s.postLookup)
+	api("POST", "/v1/counts", s.postCounts)
+
+	mux.Handle("/v1/", s.api(s.unknown(mux)))
+	if s.o.Static != nil {
+		mux.Handle("/", s.o.Static)
+	} else {
+		mux.Handle("/", s.api(notFound))
+	}
+	return mux
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"rollcall"
+)
+
+// change is what a client sets of itself in a room.
+type change struct {
+	status  rollcall.Status // StatusUnset keeps it
+	data    json.RawMessage // nil keeps it
+	replace bool            // data replaces what was, and is not merged
+}
+
+// set changes status or data of the connection in a room. Above the rate it is
+// merged into what waits and carried out in its turn: the newest wins and none
+// is refused. It returns the member as it is or will be; nil for an observer.
+// Called with c.op held.
+func (c *connection) set(ctx context.Context, id rollcall.RoomID, ch change) (*rollcall.Member, *rollcall.Error) {
+	c.mu.Lock()
+	s := c.findLocked(id)
+	if s == nil {
+		c.mu.Unlock()
+		return nil, rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
+	}
+	if !s.leased() {
+		hidden := c.leaseless
+		c.mu.Unlock()
+		if hidden {
+			return nil, nil // accepted, and seen by nobody
+		}
+		return nil, rollcall.Errorf(rollcall.CodeForbidden, "an observer has no status and no data")
+	}
+	data := ch.data
+	if data != nil && !ch.replace && s.data != nil {
+		data = rollcall.MergeObjects(s.data, data)
+	}
+	if len(data) > c.h.limits.Data {
+		c.mu.Unlock()
+		return nil, rollcall.LimitError(rollcall.CodeTooLarge, c.h.limits.Data,
+			"data is %d bytes after merging; the limit is %d", len(data), c.h.limits.Data)
+	}
+	s.noteLocked(ch.status, data)
+	s.unset = true
+	rate := c.h.limits.SetsPerSecond
+	c.sets.fill(c.h.clock.now(), rate, rate)
+	wait := c.setting || c.sets.tokens < 1
+	if wait {
+		if !c.setting {
+			c.setting = true
+			c.h.pulse.set(c)
+		}
+		m := s.expectedLocked()
+		c.mu.Unlock()
+		return m, nil
+	}
+	c.sets.tokens--
+	c.mu.Unlock()
+	return c.applySet(ctx, s)
+}
+
+// applySets carries out the sets that waited.
+func (c *connection) applySets() {
+	c.op.Lock()
+	defer c.op.Unlock()
+	c.mu.Lock()
+	subs := append([]*sub(nil), c.subs...)
+	c.mu.Unlock()
+	for _, s := range subs {
+		c.applySet(c.h.ctx, s)
+	}
+}
+
+// applySet tells the store what s was last set to.
+func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *rollcall.Error) {
+	c.mu.Lock()
+	if !s.unset || !s.leased() {
+		c.mu.Unlock()
+		return nil, nil
+	}
+	s.unset = false
+	op := s.opFor(rollcall.OpSet)
+	op.Status, op.Data = s.status, s.data
+	c.mu.Unlock()
+	res, err := c.h.apply(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if res.Stale {
+		return nil, rollcall.Errorf(rollcall.CodeGone, "the connection has entered the room anew")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.member = res.Member
+	return res.Member, nil
+}
+
+// expectedLocked is the member that a set which waits will lead to, as far as
+// this connection decides it.
+func (s *sub) expectedLocked() *rollcall.Member {
+	if s.member == nil {
+		return nil
+	}
+	m := *s.member
+	m.Data = s.data
+	if m.Connections == 1 {
+		m.Status = s.status
+	} else {
+		m.Status = max(m.Status, s.status)
+	}
+	return &m
+}

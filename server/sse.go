@@ -1,0 +1,151 @@
+package server
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/server/transport"
+	"rollcall/wire"
+)
+
+// serveRoomStream is GET /v1/rooms/{room}/stream.
+func (s *Server) serveRoomStream(w http.ResponseWriter, r *http.Request) error {
+	room, err := roomOf(r)
+	if err != nil {
+		return err
+	}
+	return s.serveSSE(w, r, []rollcall.RoomID{room}, false)
+}
+
+// serveStream is GET /v1/stream?room=a&room=b.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) error {
+	var rooms []rollcall.RoomID
+	seen := make(map[string]bool)
+	for _, id := range r.URL.Query()["room"] {
+		if !rollcall.ValidID(id) {
+			return badID("room")
+		}
+		if !seen[id] {
+			seen[id] = true
+			rooms = append(rooms, rollcall.RoomID(id))
+		}
+	}
+	if len(rooms) == 0 {
+		return rollcall.Errorf(rollcall.CodeBadRequest, "room is missing: /v1/stream?room=a&room=b")
+	}
+	if most := s.o.Limits.RoomsPerConnection; len(rooms) > most {
+		return rollcall.LimitError(rollcall.CodeRateLimited, most, "a connection may be in %d rooms", most)
+	}
+	return s.serveSSE(w, r, rooms, true)
+}
+
+func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollcall.RoomID, multi bool) error {
+	if r.Method == http.MethodHead {
+		transport.SetSSEHeader(w.Header()) // says what a GET would answer, and joins nothing
+		return nil
+	}
+	a, err := s.arrival(r, rooms, multi)
+	if err != nil {
+		return err
+	}
+	if v := s.h.admission.admit(s.h.connections.open()); v != admitted {
+		return s.turnAway(w, r, a, v)
+	}
+	o, refused := s.h.open(r.Context(), *a)
+	if refused != nil {
+		return refused
+	}
+	conn, err := transport.AcceptSSE(w, r, nil)
+	if err != nil {
+		o.abandon()
+		return nil // the client is gone, or the answer was written
+	}
+	st := o.attach(conn)
+	if !conn.Detached() {
+		st.ended(conn.Wait())
+		return nil
+	}
+	s.h.wg.Go(func() { st.ended(conn.Wait()) })
+	return nil
+}
+
+// arrival reads everything that the request of a stream says.
+func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (*arrival, error) {
+	q := r.URL.Query()
+	a := &arrival{proto: protocolSSE, plain: !flag(q, "beat"), multi: multi}
+	a.last = parseLastEvent(r.Header.Get("Last-Event-ID"))
+	if p := q.Get("resume"); p != "" && a.last.resume == "" {
+		a.last = lastEvent{resume: p}
+	}
+	if text := q.Get("since"); text != "" && !multi {
+		since, err := wire.ParseSince(text)
+		if err != nil {
+			return nil, err
+		}
+		a.last.since = since
+	}
+	id, err := s.identifyStream(r, a.last.resume)
+	if err != nil {
+		return nil, err
+	}
+	if id.Server() {
+		return nil, rollcall.Errorf(rollcall.CodeForbidden, "a server key has no presence of its own; use a user's token, or POST a lease for a user")
+	}
+	a.identity = id
+	for _, room := range rooms {
+		e, err := s.entryOf(q, room)
+		if err != nil {
+			return nil, err
+		}
+		if err := may(id, room, e.needs(id)); err != nil {
+			return nil, err
+		}
+		a.rooms = append(a.rooms, e)
+	}
+	return a, nil
+}
+
+// needs is the capability that entering takes.
+func (e *entry) needs(id *auth.Identity) auth.Capability {
+	if e.observe || id.Hidden {
+		return auth.Read
+	}
+	return auth.Presence
+}
+
+// identifyStream is who opens a stream. A guest without a name, who comes back,
+// is still the same guest.
+func (s *Server) identifyStream(r *http.Request, resume string) (*auth.Identity, error) {
+	id, err := s.identify(r)
+	if err != nil || !id.Guest || resume == "" || r.URL.Query().Get("user") != "" {
+		return id, err
+	}
+	if last, err := s.h.signer.Verify(resume); err == nil {
+		return auth.GuestIdentity(last.User), nil
+	}
+	return id, nil
+}
+
+// turnAway answers a stream that this node does not take. A browser's
+// EventSource never returns after an error, so this is none. Whoever resumes has
+// shown a sign of life all the same.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, a *arrival, v verdict) error {
+	if c := s.h.resumed(a); c != nil {
+		c.mu.Lock()
+		c.proveLocked(s.h.clock.now())
+		c.mu.Unlock()
+	}
+	reason := wire.ByeBusy
+	if v == refusedDraining {
+		reason = wire.ByeDraining
+	}
+	again := s.h.retry() + rand.N(time.Second)
+	transport.SetSSEHeader(w.Header())
+	b := wire.AppendRetry(nil, again)
+	b = wire.AppendSSE(b, wire.EventBye, wire.AppendBye(nil, reason, again))
+	w.Write(b)
+	return nil
+}

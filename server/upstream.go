@@ -1,0 +1,382 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/wire"
+)
+
+// postBeat is POST /v1/connections/{connection}/beat: proof of life, dated at
+// the sending of the beat that it answers.
+func (s *Server) postBeat(w http.ResponseWriter, r *http.Request) error {
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	beat, err := wire.DecodeBeat(raw)
+	if err != nil {
+		return err
+	}
+	c, current, err := s.proven(r, beat.Resume)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st := c.stream; st != nil && current && !st.answeredLocked(instant(beat.N)) {
+		st.heardLocked(s.h.clock.now())
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// postRelease is POST /v1/connections/{connection}/release: the end of all
+// leases of a connection, announced.
+func (s *Server) postRelease(w http.ResponseWriter, r *http.Request) error {
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	release, err := wire.DecodeRelease(raw)
+	if err != nil {
+		return err
+	}
+	c, current, err := s.proven(r, release.Resume)
+	if err != nil {
+		if asError(err).Code == rollcall.CodeGone {
+			err = nil // gone is what was asked for
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return err
+	}
+	if current {
+		c.release(release.Closing)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// release ends the whole connection: closed, as by a tab, or left.
+func (c *connection) release(closing bool) {
+	c.mu.Lock()
+	if c.stream != nil {
+		c.stream.left = true
+	}
+	d := &departure{c: c}
+	for _, s := range c.subs {
+		if s.leased() {
+			d.leases = append(d.leases, s.lease)
+		}
+	}
+	c.mu.Unlock()
+	if closing {
+		c.shut(d, c.h.timing.CloseGrace)
+		return
+	}
+	c.end(rollcall.ReasonLeft)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st := c.stream; st != nil {
+		st.closeLocked(wire.CloseNormal, "left")
+	}
+}
+
+// postAuth is POST /v1/connections/{connection}/auth: a new token before the old
+// one ends.
+func (s *Server) postAuth(w http.ResponseWriter, r *http.Request) error {
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	token, err := wire.DecodeToken(raw)
+	if err != nil {
+		return err
+	}
+	c, _, err := s.proven(r, token.Resume)
+	if err != nil {
+		return err
+	}
+	if refused := c.renewToken(r.Context(), token.Token); refused != nil {
+		return refused
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// postLease is POST /v1/rooms/{room}/connections: a new connection with a lease
+// and no stream.
+func (s *Server) postLease(w http.ResponseWriter, r *http.Request) error {
+	room, req, id, err := s.leaseRequest(w, r)
+	if err != nil {
+		return err
+	}
+	if err := may(id, room, auth.Presence); err != nil {
+		return err
+	}
+	connection := req.Connection
+	if connection == "" {
+		connection = auth.NewConnectionID()
+	}
+	c := s.h.newConnection(connection, id)
+	c.op.Lock()
+	defer c.op.Unlock()
+	if s.h.connections.add(c) != c {
+		return rollcall.Errorf(rollcall.CodeConflict, "there is a connection of this id; PUT renews it")
+	}
+	return s.grantLease(w, r, c, room, req, http.StatusCreated)
+}
+
+// putLease is PUT /v1/rooms/{room}/connections/{connection}: enter or renew.
+func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
+	room, err := roomOf(r)
+	if err != nil {
+		return err
+	}
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	req, err := wire.DecodeLease(raw, &s.o.Limits)
+	if err != nil {
+		return err
+	}
+	c, err := s.leaseHolder(r, &req)
+	if err != nil {
+		return err
+	}
+	c.op.Lock()
+	defer c.op.Unlock()
+	c.mu.Lock()
+	identity, gone := c.identity, c.gone
+	there := c.findLocked(room) != nil
+	c.mu.Unlock()
+	if gone {
+		return rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
+	}
+	if !there && proof(r, req.Resume) != "" {
+		// A room that it has not been in takes the rights of its token.
+		if err := may(identity, room, auth.Presence); err != nil {
+			return err
+		}
+	}
+	return s.grantLease(w, r, c, room, &req, http.StatusOK)
+}
+
+// leaseHolder is the connection that a PUT is for: proved by its resume secret,
+// or named by a server.
+func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connection, error) {
+	if proof(r, req.Resume) != "" {
+		if req.User != "" || req.Info != nil {
+			return nil, rollcall.Errorf(rollcall.CodeForbidden, "user and info are for server keys alone")
+		}
+		c, _, err := s.proven(r, req.Resume)
+		if err == nil {
+			c.mu.Lock()
+			c.hearLocked(s.h.clock.now())
+			c.mu.Unlock()
+		}
+		return c, err
+	}
+	id, err := s.identify(r)
+	if err != nil {
+		return nil, err
+	}
+	if !id.Server() {
+		return nil, rollcall.Errorf(rollcall.CodeUnauthorized,
+			"the resume secret of the connection is needed: in Rollcall-Resume, ?resume= or the body")
+	}
+	connection := r.PathValue("connection")
+	if !rollcall.ValidID(connection) {
+		return nil, badID("connection")
+	}
+	if c := s.h.connections.get(rollcall.ConnectionID(connection)); c != nil {
+		if req.User != "" && req.User != c.user {
+			return nil, rollcall.Errorf(rollcall.CodeConflict, "the connection is of another user")
+		}
+		return c, nil
+	}
+	if req.User == "" {
+		return nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing")
+	}
+	c := s.h.newConnection(rollcall.ConnectionID(connection), onBehalf(id, req))
+	return s.h.connections.add(c), nil
+}
+
+// onBehalf is the identity of a user for whom a server speaks.
+func onBehalf(server *auth.Identity, req *wire.LeaseRequest) *auth.Identity {
+	id := *server
+	id.User, id.Info = req.User, req.Info
+	return &id
+}
+
+// leaseRequest reads a POST and who it is for.
+func (s *Server) leaseRequest(w http.ResponseWriter, r *http.Request) (rollcall.RoomID, *wire.LeaseRequest, *auth.Identity, error) {
+	room, err := roomOf(r)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	id, err := s.identify(r)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	raw, err := s.body(w, r)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	req, err := wire.DecodeLease(raw, &s.o.Limits)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	switch {
+	case id.Server() && req.User == "":
+		return "", nil, nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing: a server key has no presence of its own")
+	case id.Server():
+		id = onBehalf(id, &req)
+	case req.User != "" || req.Info != nil || req.Connection != "":
+		return "", nil, nil, rollcall.Errorf(rollcall.CodeForbidden, "user, info and connection are for server keys alone")
+	}
+	return room, &req, id, nil
+}
+
+// grantLease grants or renews and answers. Called with c.op held.
+func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connection, room rollcall.RoomID, body *wire.LeaseRequest, status int) error {
+	ttl := s.ttl(body)
+	e := entry{room: room, status: body.Status, data: body.Data, info: body.Info, ttl: ttl}
+	c.mu.Lock()
+	stream := c.stream != nil
+	if s := c.findLocked(room); s != nil && stream && s.view.phase != viewNone {
+		e.held = s.view // it goes on as it was
+		stream = false
+	}
+	if c.stream != nil {
+		e.ttl = 0 // its stream renews it
+	}
+	c.mu.Unlock()
+	var sub *sub
+	var refused *rollcall.Error
+	if stream {
+		sub, refused = c.enter(r.Context(), e)
+	} else {
+		sub, refused = c.grant(r.Context(), e)
+	}
+	c.mu.Lock()
+	if refused != nil {
+		c.settleLocked()
+		c.mu.Unlock()
+		return refused
+	}
+	if c.stream != nil {
+		c.stream.pumpLocked(nil)
+	}
+	lease := wire.Lease{Connection: c.id, Resume: s.h.sign(c, c.streams), Lease: ttl, Member: sub.member}
+	if c.leaseless {
+		lease.Member = nil
+	}
+	c.mu.Unlock()
+	s.json(w, status, wire.AppendLease(nil, lease))
+	return nil
+}
+
+// ttl is how long a lease without a stream runs.
+func (s *Server) ttl(req *wire.LeaseRequest) time.Duration {
+	if !req.HasTTL {
+		return s.o.Timing.Lease
+	}
+	return min(max(req.TTL, s.o.Limits.MinTTL), s.o.Limits.MaxTTL)
+}
+
+// patchLease is PATCH /v1/rooms/{room}/connections/{connection}.
+func (s *Server) patchLease(w http.ResponseWriter, r *http.Request) error {
+	room, err := roomOf(r)
+	if err != nil {
+		return err
+	}
+	raw, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	patch, err := wire.DecodePatch(raw, &s.o.Limits)
+	if err != nil {
+		return err
+	}
+	c, _, err := s.proven(r, patch.Resume)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.hearLocked(s.h.clock.now())
+	c.mu.Unlock()
+	c.op.Lock()
+	defer c.op.Unlock()
+	member, refused := c.set(r.Context(), room, change{status: patch.Status, data: patch.Data, replace: patch.Replace})
+	if refused != nil {
+		return refused
+	}
+	s.json(w, http.StatusOK, wire.AppendPatched(nil, member))
+	return nil
+}
+
+// hearLocked takes a proven request for the evidence that it is.
+func (c *connection) hearLocked(now instant) {
+	if c.stream != nil {
+		c.stream.heardLocked(now)
+	}
+}
+
+// deleteLease is DELETE /v1/rooms/{room}/connections/{connection}: left.
+func (s *Server) deleteLease(w http.ResponseWriter, r *http.Request) error {
+	room, err := roomOf(r)
+	if err != nil {
+		return err
+	}
+	c, err := s.leaver(r)
+	if err != nil {
+		if asError(err).Code == rollcall.CodeGone {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		return err
+	}
+	c.op.Lock()
+	defer c.op.Unlock()
+	c.mu.Lock()
+	there := c.findLocked(room) != nil
+	c.mu.Unlock()
+	if refused := c.leave(r.Context(), room); refused != nil {
+		return refused
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st := c.stream; st != nil && there {
+		st.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonLeft))
+		if len(c.subs) == 0 {
+			c.lastEndedLocked(rollcall.ReasonLeft)
+		}
+		st.pumpLocked(nil)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// leaver is the connection that a DELETE is for.
+func (s *Server) leaver(r *http.Request) (*connection, error) {
+	if proof(r, "") != "" {
+		c, _, err := s.proven(r, "")
+		return c, err
+	}
+	id, err := s.identify(r)
+	if err != nil {
+		return nil, err
+	}
+	if !id.Server() {
+		_, err := s.prove(r, "")
+		return nil, err
+	}
+	if c := s.h.connections.get(rollcall.ConnectionID(r.PathValue("connection"))); c != nil {
+		return c, nil
+	}
+	return nil, rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
+}

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"net/http"
+	"sync"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/server/transport"
+	"rollcall/wire"
+)
+
+// serveWebSocket is GET /v1/ws.
+func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
+	credentials := auth.CredentialsOf(r)
+	if err := s.origins.CheckWebSocket(r, credentials); err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	session := &session{s: s, last: lastEvent{resume: q.Get("resume")}, request: r.Clone(context.Background())}
+	session.request.Body = nil
+	var identity *auth.Identity
+	id, err := s.identifyStream(r, session.last.resume)
+	switch {
+	case err == nil && id.Server():
+		return rollcall.Errorf(rollcall.CodeForbidden, "a server key has no presence of its own; use a user's token")
+	case err == nil:
+		identity = id
+	case credentials.From != auth.None:
+		return err
+	}
+	conn, err := transport.AcceptWebSocket(w, r, transport.WebSocketOptions{
+		MaxMessage: s.o.Limits.Frame,
+		Refuse: func(w http.ResponseWriter, r *http.Request, status int, detail string) {
+			s.problem(w, r, rollcall.Errorf(codeOf(status), "%s", detail))
+		},
+	})
+	if err != nil {
+		return nil // answered
+	}
+	session.conn = conn
+	if v := s.h.admission.admit(s.h.connections.open()); v != admitted {
+		session.turnAway(v, identity)
+		return nil
+	}
+	s.h.wg.Go(func() { session.run(identity) })
+	return nil
+}
+
+func codeOf(status int) rollcall.Code {
+	switch status {
+	case http.StatusForbidden:
+		return rollcall.CodeForbidden
+	case http.StatusServiceUnavailable:
+		return rollcall.CodeUnavailable
+	}
+	return rollcall.CodeBadRequest
+}
+
+// session is one WebSocket: it reads for its stream. It is a stream only once it
+// is known who is there.
+type session struct {
+	s       *Server
+	conn    *transport.WebSocket
+	last    lastEvent
+	request *http.Request // static; for an authenticator that looks at it
+
+	mu     sync.Mutex
+	stream *stream // Guarded by mu. nil before `auth`.
+	late   bool    // Guarded by mu. `auth` did not come in time.
+}
+
+func (ss *session) run(identity *auth.Identity) {
+	var timer *time.Timer
+	if identity != nil {
+		ss.begin(identity)
+		ss.request = nil
+	} else {
+		timer = time.AfterFunc(authWithin, ss.tooLate)
+	}
+	end := ss.conn.Read(ss)
+	if timer != nil {
+		timer.Stop()
+	}
+	st := ss.current()
+	if st == nil {
+		if end.Kind == transport.Violation {
+			ss.refuse(wire.CloseCode(end.Code), end.Reason)
+		} else {
+			ss.conn.Close()
+		}
+		return
+	}
+	st.ended(end)
+}
+
+func (ss *session) current() *stream {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.stream
+}
+
+// begin makes the WebSocket the stream of a connection.
+func (ss *session) begin(identity *auth.Identity) {
+	o, err := ss.s.h.open(ss.s.h.ctx, arrival{identity: identity, last: ss.last, proto: protocolWS, multi: true})
+	if err != nil {
+		ss.refuse(wire.CloseInternal, err.Detail)
+		return
+	}
+	st := o.attach(ss.conn)
+	ss.mu.Lock()
+	ss.stream = st
+	ss.mu.Unlock()
+}
+
+// refuse closes a WebSocket that is nobody's stream.
+func (ss *session) refuse(code wire.CloseCode, reason string) {
+	ss.conn.TryWrite(wire.AppendWSClose(nil, code, reason))
+	ss.conn.CloseAfter(closeLinger)
+}
+
+// turnAway refuses a WebSocket for lack of room.
+func (ss *session) turnAway(v verdict, identity *auth.Identity) {
+	reason := wire.ByeBusy
+	if v == refusedDraining {
+		reason = wire.ByeDraining
+	}
+	if identity != nil {
+		if c := ss.s.h.resumed(&arrival{identity: identity, last: ss.last}); c != nil {
+			c.mu.Lock()
+			c.proveLocked(ss.s.h.clock.now())
+			c.mu.Unlock()
+		}
+	}
+	b := wire.AppendWS(nil, wire.EventBye, wire.AppendBye(nil, reason, ss.s.h.retry()))
+	ss.conn.TryWrite(wire.AppendWSClose(b, byeCodes[reason], string(reason)))
+	ss.conn.CloseAfter(closeLinger)
+}
+
+func (ss *session) tooLate() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.stream == nil {
+		ss.late = true
+		ss.refuse(wire.CloseToken, "no token within 5 s")
+	}
+}
+
+// Ping implements transport.WebSocketHandler.
+func (ss *session) Ping(p []byte) {
+	st := ss.current()
+	if st == nil {
+		return
+	}
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	st.heardLocked(st.c.h.clock.now())
+	if len(st.own) < ownMax {
+		st.own = wire.AppendWSPong(st.own, p)
+		st.pumpLocked(nil)
+	}
+}
+
+// Pong implements transport.WebSocketHandler. A pong that answers none of the
+// last pings may be from any time, and proves nothing.
+func (ss *session) Pong(p []byte) {
+	st := ss.current()
+	if st == nil || len(p) != 8 {
+		return
+	}
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	st.answeredLocked(instant(binary.BigEndian.Uint64(p)))
+}
+
+// Message implements transport.WebSocketHandler.
+func (ss *session) Message(p []byte) {
+	limits := &ss.s.h.limits
+	messages, err := wire.DecodeMessages(p, limits)
+	if err != nil {
+		messages = []wire.Message{{Err: asError(err)}}
+	}
+	st := ss.current()
+	for i := range messages {
+		m := &messages[i]
+		if st == nil {
+			if st = ss.first(m); st == nil {
+				return
+			}
+			continue
+		}
+		if !st.take(m) {
+			return
+		}
+	}
+	if st == nil {
+		return
+	}
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	if len(st.own) > ownMax {
+		st.abortLocked() // asks and does not read the answers
+		return
+	}
+	st.pumpLocked(nil)
+}
+
+// first is the first message of a WebSocket that came without a token.
+func (ss *session) first(m *wire.Message) *stream {
+	if m.Err != nil || m.Type != wire.MessageAuth {
+		ss.refuse(wire.CloseToken, "the first message must be auth")
+		return nil
+	}
+	id, err := ss.s.o.Auth.Authenticate(ss.s.h.ctx, auth.Credentials{
+		Token: m.Token, From: auth.Message, Request: ss.request,
+	})
+	switch {
+	case err != nil:
+		ss.refuse(wire.CloseToken, asError(err).Detail)
+		return nil
+	case id.Server():
+		ss.refuse(wire.CloseForbidden, "a server key has no presence of its own")
+		return nil
+	}
+	ss.mu.Lock()
+	late := ss.late
+	ss.mu.Unlock()
+	if late {
+		return nil
+	}
+	ss.begin(id)
+	st := ss.current()
+	if st != nil && m.ID != nil {
+		st.c.mu.Lock()
+		st.event(wire.EventOK, wire.AppendOK(nil, m.ID, nil))
+		st.c.mu.Unlock()
+	}
+	return st
+}
