@@ -9,6 +9,9 @@ type Crowd[T any] struct {
 	hold time.Duration
 	ends []crowdEnd[T] // in the order of their time
 	next int           // the first that has not been judged
+	// first and last are the ends of the window of the one judged last: they only
+	// move on, so that judging one by one is linear as well.
+	first, last int
 }
 
 type crowdEnd[T any] struct {
@@ -49,17 +52,16 @@ func (c *Crowd[T]) Next() (at time.Time, ok bool) {
 // Judge judges every end that has been held long enough: closed by people, or
 // cut as one of a crowd. What ended within the hold before or after it counts.
 func (c *Crowd[T]) Judge(now time.Time) (closed, cut []T) {
-	first, last := 0, c.next
 	for c.next < len(c.ends) && !c.ends[c.next].at.Add(c.hold).After(now) {
 		e := &c.ends[c.next]
-		for c.ends[first].at.Before(e.at.Add(-c.hold)) {
-			first++
+		for c.ends[c.first].at.Before(e.at.Add(-c.hold)) {
+			c.first++
 		}
-		last = max(last, c.next)
-		for last+1 < len(c.ends) && !c.ends[last+1].at.After(e.at.Add(c.hold)) {
-			last++
+		c.last = max(c.last, c.next)
+		for c.last+1 < len(c.ends) && !c.ends[c.last+1].at.After(e.at.Add(c.hold)) {
+			c.last++
 		}
-		if isCrowd(last-first+1, max(c.ends[first].open, e.open)) {
+		if isCrowd(c.last-c.first+1, max(c.ends[c.first].open, e.open)) {
 			cut = append(cut, e.stream)
 		} else {
 			closed = append(closed, e.stream)
@@ -74,15 +76,20 @@ func isCrowd(n, open int) bool {
 	return n > crowdMin && n*crowdShare > open || n >= crowdAll && n >= open
 }
 
-// forget drops the judged ends that no later one can count.
+// forget drops the judged ends that no later one can count, once they are half
+// of all.
 func (c *Crowd[T]) forget(now time.Time) {
-	n := 0
-	for n < c.next && c.ends[n].at.Before(now.Add(-2*c.hold)) {
+	oldest := now.Add(-2 * c.hold)
+	half := len(c.ends) / 2
+	if c.next <= half || !c.ends[half].at.Before(oldest) {
+		return
+	}
+	n := half
+	for n < c.next && c.ends[n].at.Before(oldest) {
 		n++
 	}
-	if n > 0 {
-		rest := copy(c.ends, c.ends[n:])
-		clear(c.ends[rest:])
-		c.ends, c.next = c.ends[:rest], c.next-n
-	}
+	rest := copy(c.ends, c.ends[n:])
+	clear(c.ends[rest:])
+	c.ends, c.next = c.ends[:rest], c.next-n
+	c.first, c.last = max(c.first-n, 0), max(c.last-n, 0)
 }
