@@ -83,9 +83,11 @@ func ParseGrants(claim json.RawMessage) (Grants, error) {
 	if why := checkText(claim); why != "" {
 		return Grants{}, rollcall.Errorf(rollcall.CodeUnauthorized, "rooms: %s", why)
 	}
-	switch firstByte(claim) {
-	case 0:
+	claim = bytes.TrimSpace(claim)
+	if len(claim) == 0 || string(claim) == "null" {
 		return Grants{}, nil
+	}
+	switch claim[0] {
 	case '[':
 		var list []*string
 		if err := json.Unmarshal(claim, &list); err != nil {
@@ -105,10 +107,6 @@ func ParseGrants(claim json.RawMessage) (Grants, error) {
 			break
 		}
 		return parseGrantObject(object)
-	default:
-		if string(bytes.TrimSpace(claim)) == "null" {
-			return Grants{}, nil
-		}
 	}
 	return Grants{}, errRoomsShape
 }

@@ -69,7 +69,7 @@ func TestRoomsClaimAllowsWhatItSays(t *testing.T) {
 func TestMalformedRoomsClaimIsRefused(t *testing.T) {
 	long := strings.Repeat("x", rollcall.MaxID+1)
 	for _, claim := range []string{
-		`"*"`, `true`, `1`, `[1]`, `[null]`, `[["a"]]`, `{"a":"presence"}`, `{"a":[1]}`, `{"a":[null]}`, `{"a":true}`, `[`, `x`,
+		`"*"`, `true`, `1`, `[1]`, `[null]`, `[["a"]]`, `{"a":"presence"}`, `{"a":[1]}`, `{"a":[null]}`, `{"a":true}`, `[`, `x`, "\x00",
 		`[""]`, `["."]`, `[".."]`, `{"":[]}`, `["` + long + `"]`, `["` + long + `*"]`, `["\ud800"]`, `["a\udc00*"]`, "[\"\xff\"]",
 		strings.Repeat("[", 40) + strings.Repeat("]", 40),
 	} {

@@ -1,20 +1,11 @@
 package auth
 
 import (
-	"bytes"
 	"strconv"
 	"unicode/utf8"
 
 	"rollcall"
 )
-
-// firstByte is the first byte of raw that is not JSON white space; 0 if none.
-func firstByte(raw []byte) byte {
-	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
-		return raw[0]
-	}
-	return 0
-}
 
 // checkText tells why a JSON value may not be passed on, or "" if it may: it is
 // not UTF-8, it escapes half of a surrogate pair, or it is too deep. The decoder
