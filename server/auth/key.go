@@ -58,8 +58,8 @@ type Keys struct {
 	unnamed []Key
 }
 
-// NewKeys checks the keys: a key for every name, secrets of at least [MinSecret]
-// bytes, algorithms that fit the material. The errors never tell a secret.
+// NewKeys checks the keys: at least one, no two of one name, secrets of [MinSecret]
+// bytes or more, algorithms that fit the material. The errors never tell a secret.
 func NewKeys(keys ...Key) (*Keys, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("no key to verify tokens with")
