@@ -1,0 +1,42 @@
+# make dev    the demo on http://127.0.0.1:8080; needs Go alone
+# make test   everything that must hold before a change lands; installs what it needs
+# make bench  the benchmarks
+# make assets rebuilds the embedded web assets from js/ and web/src
+
+SHELL := /bin/bash
+TAGS  := interop faults browser
+
+.PHONY: dev build test check-go test-go test-js test-docs assets setup bench fuzz
+
+dev:
+	go run ./cmd/rollcall dev
+
+build:
+	go build -o bin/rollcall ./cmd/rollcall
+
+test: setup check-go test-js test-go test-docs
+
+setup:
+	script/setup
+
+check-go:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-ed: $$unformatted"; exit 1; fi
+	go vet -tags '$(TAGS)' ./...
+
+test-go:
+	go test -race -tags '$(TAGS)' -timeout 9m ./...
+
+test-js:
+	cd js && npm run typecheck && npm run lint && npm test && npm run check:assets
+
+test-docs:
+	script/readme
+
+assets:
+	cd js && npm ci && npm run build
+
+bench:
+	script/bench
+
+fuzz:
+	script/fuzz
