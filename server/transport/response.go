@@ -69,14 +69,18 @@ func (s *response) tryWrite() (int, error) {
 func (s *response) write(p []byte, progress time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone.Load() {
+		return net.ErrClosed // the handler has returned: w is net/http's again
+	}
 	for len(p) > 0 {
 		chunk := p[:min(len(p), responseChunk)]
 		start := time.Now()
 		if err := s.setDeadline(start.Add(progress)); err != nil {
 			return err
 		}
-		// After the deadline is set: wait sets gone first, then a deadline
-		// in the past, so one of the two ends a write that it has to wait for.
+		// Asked after the deadline is set: wait sets gone first and then a
+		// deadline in the past, so one of the two ends a write that it has to
+		// wait for.
 		if s.gone.Load() || isDone(s.closed) {
 			return net.ErrClosed
 		}

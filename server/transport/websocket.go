@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/gobwas/ws"
 )
 
 // WebSocketHandler is what is called for what a client sends. The calls of one
@@ -60,27 +62,52 @@ func (c *WebSocket) Read(h WebSocketHandler) (end End) {
 	}
 	in := c.input()
 	defer c.readDone(&in, &end) // also if h panics
-	return c.read(&in, h)
+	c.read(&in, h, &end)
+	return end
 }
 
-// read is Read until something ends it.
-func (c *WebSocket) read(in *input, h WebSocketHandler) End {
+// read is Read until something ends it. Its frame, and that of Read, are small on
+// purpose: they are what each idle connection has on its stack.
+func (c *WebSocket) read(in *input, h WebSocketHandler, end *End) {
 	p := c.pending
 	c.pending = nil
 	for {
 		if c.state.Load()&(stateClosed|stateClosing) != 0 {
-			return End{Kind: Local}
+			end.Kind = Local
+			return
 		}
-		if len(p) > 0 {
-			if end := c.feed(p, h); end.Kind != 0 {
-				return end
+		if len(p) > 0 && !c.control(p, h) {
+			if c.feed(p, h, end); end.Kind != 0 {
+				return
 			}
 		}
-		var err error
-		if p, err = in.read(); err != nil {
-			return End{Kind: Cut, Err: err}
+		if p, end.Err = in.read(); end.Err != nil {
+			end.Kind = Cut
+			return
 		}
 	}
+}
+
+// control handles p if it is one whole, correct ping or pong between two
+// messages: the answer to a beat, that is, all that most connections ever send.
+// It spares them the parser, and the depth of its stack.
+func (c *WebSocket) control(p []byte, h WebSocketHandler) bool {
+	const fin, mask = 0x80, 0x80
+	const ping, pong = fin | byte(ws.OpPing), fin | byte(ws.OpPong)
+	if c.parser != nil || len(p) < 6 || p[0] != ping && p[0] != pong ||
+		p[1]&mask == 0 || int(p[1]&^mask) != len(p)-6 || len(p)-6 > ws.MaxControlFramePayloadSize {
+		return false
+	}
+	key, payload := p[2:6], p[6:]
+	for i := range payload {
+		payload[i] ^= key[i&3]
+	}
+	if p[0] == pong {
+		h.Pong(payload)
+	} else {
+		h.Ping(payload)
+	}
+	return true
 }
 
 // readDone is the end of Read. CloseAfter leaves the rest to a reader that it
@@ -103,26 +130,19 @@ func (c *WebSocket) readDone(in *input, end *End) {
 }
 
 // feed gives p to the parser.
-func (c *WebSocket) feed(p []byte, h WebSocketHandler) (end End) {
+func (c *WebSocket) feed(p []byte, h WebSocketHandler, end *End) {
 	if c.parser == nil {
 		c.parser = newParser(c.max, &c.state)
 	}
-	if c.raw == nil || c.parser.clean() && loneControl(p) {
-		end = c.parser.feed(p, h)
+	if c.raw == nil {
+		*end = c.parser.feed(p, h)
 	} else {
-		end = feedAside(c.parser, p, h)
+		feedAside(c.parser, p, h, end)
 	}
 	if c.parser.clean() {
 		c.parser.free()
 		c.parser = nil
 	}
-	return end
-}
-
-// loneControl reports whether p is one control frame: the answer to a beat, that
-// is, all that an idle connection ever sends.
-func loneControl(p []byte) bool {
-	return len(p) >= 2 && p[0]&0x08 != 0 && headerSize(p)+int(p[1]&0x7f) == len(p)
 }
 
 // HandlerPanic is the value with which a panic of a handler goes on in the
@@ -139,7 +159,7 @@ func (p *HandlerPanic) Error() string {
 
 // aside is one feed on a stack of its own.
 type aside struct {
-	end      End
+	end      *End
 	panicked *HandlerPanic
 	returned bool
 	done     chan struct{} // closed by the goroutine
@@ -150,8 +170,8 @@ type aside struct {
 // something would keep that while it is silent; this way the goroutine that
 // waits stays at 2. The price is the start of a goroutine for each message that
 // comes in.
-func feedAside(p *parser, b []byte, h WebSocketHandler) End {
-	a := &aside{done: make(chan struct{})}
+func feedAside(p *parser, b []byte, h WebSocketHandler, end *End) {
+	a := &aside{end: end, done: make(chan struct{})}
 	go a.feed(p, b, h)
 	<-a.done
 	switch {
@@ -160,7 +180,6 @@ func feedAside(p *parser, b []byte, h WebSocketHandler) End {
 	case !a.returned:
 		runtime.Goexit() // as the handler did
 	}
-	return a.end
 }
 
 func (a *aside) feed(p *parser, b []byte, h WebSocketHandler) {
@@ -172,7 +191,7 @@ func (a *aside) feed(p *parser, b []byte, h WebSocketHandler) {
 			}
 		}
 	}()
-	a.end = p.feed(b, h)
+	*a.end = p.feed(b, h)
 	a.returned = true
 }
 
