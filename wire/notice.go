@@ -65,9 +65,9 @@ const DontReconnect time.Duration = -1
 
 // AppendBye appends {"reason","reconnectMs"}.
 func AppendBye(b []byte, reason ByeReason, reconnect time.Duration) []byte {
-	b = append(b, `{"reason":"`...)
-	b = append(b, reason...)
-	b = append(b, `","reconnectMs":`...)
+	b = append(b, `{"reason":`...)
+	b = appendString(b, string(reason))
+	b = append(b, `,"reconnectMs":`...)
 	if reconnect < 0 {
 		return append(b, "null}"...)
 	}

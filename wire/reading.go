@@ -18,9 +18,9 @@ type RoomInfo struct {
 // AppendRoomInfo appends {"room","mode","count","connections","epoch","version"}.
 func AppendRoomInfo(b []byte, r RoomInfo) []byte {
 	b = appendRoom(b, r.Room)
-	b = append(b, `,"mode":"`...)
-	b = append(b, r.Mode...)
-	b = append(b, `","count":`...)
+	b = append(b, `,"mode":`...)
+	b = appendString(b, string(r.Mode))
+	b = append(b, `,"count":`...)
 	b = appendNumber(b, int64(r.Count))
 	b = append(b, `,"connections":`...)
 	b = appendNumber(b, int64(r.Connections))

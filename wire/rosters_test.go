@@ -73,13 +73,17 @@ func (r *reference) take(event wire.Event, data string) {
 			r.diff(&v.Diff)
 		}
 	case *wire.Count:
-		if v.Room == r.room && r.known && r.mode == wire.ModeCounts && v.Version > r.version {
-			r.version, r.count = v.Version, v.Count
+		if v.Room == r.room {
+			r.recount(v)
 		}
 	}
 }
 
 func (r *reference) snapshot(s *wire.Snapshot) {
+	if r.known && !r.needs && s.Epoch == r.epoch && s.Version < r.version {
+		r.needs = true // of a replica that is behind for a moment, or so it may be
+		return
+	}
 	before, stale := r.members, map[rollcall.UserID]bool{}
 	r.known, r.needs = true, false
 	r.epoch, r.version, r.mode, r.count = s.Epoch, s.Version, s.Mode, s.Count
@@ -99,27 +103,46 @@ func (r *reference) snapshot(s *wire.Snapshot) {
 
 func (r *reference) diff(d *rollcall.Diff) {
 	switch {
-	case r.needs || r.known && r.mode == wire.ModeFull && d.Version <= r.version:
-		return
+	case r.known && r.mode == wire.ModeFull && d.Version <= r.version:
+		return // it is in what we hold
 	case !r.known || r.mode != wire.ModeFull || d.Prev != r.version:
 		r.needs = true
 		return
 	}
-	for _, m := range slices.Concat(d.Join, d.Update) {
+	for _, m := range d.Join {
 		r.members[m.User] = m
 		delete(r.stale, m.User)
+	}
+	for _, m := range d.Update {
+		if r.members[m.User] != nil {
+			r.members[m.User] = m
+			delete(r.stale, m.User)
+		}
 	}
 	for _, l := range d.Leave {
 		delete(r.members, l.User)
 		delete(r.stale, l.User)
 	}
-	r.version, r.count = d.Version, d.Count
+	r.version = d.Version
+}
+
+func (r *reference) recount(c *wire.Count) {
+	switch {
+	case r.known && c.Version < r.version:
+	case !r.known || r.mode != wire.ModeCounts && c.Version > r.version:
+		r.needs = true // without a change of mode there is no count
+	case r.mode == wire.ModeCounts:
+		r.version, r.count = c.Version, c.Count
+	}
 }
 
 func (r *reference) expects() rosterExpects {
 	e := rosterExpects{
 		Known: r.known, NeedsSnapshot: r.needs, Epoch: r.epoch, Version: r.version,
 		Mode: r.mode, Count: r.count, Roster: []rowExpects{},
+	}
+	if r.known && r.mode == wire.ModeFull {
+		e.Count = len(r.members) // the stale ones too: a count is of what is shown
 	}
 	for user, m := range r.members {
 		e.Roster = append(e.Roster, rowExpects{user, m.Status.String(), m.Connections, r.stale[user]})
