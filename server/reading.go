@@ -129,9 +129,9 @@ func (s *Server) getMember(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	user := r.PathValue("user")
-	if !rollcall.ValidID(user) {
-		return badID("user")
+	user, err := pathID(r, "user")
+	if err != nil {
+		return err
 	}
 	a, err := s.read(r.Context(), rollcall.Query{
 		Want: rollcall.WantUsers, Room: room, Users: []rollcall.UserID{rollcall.UserID(user)},

@@ -23,20 +23,6 @@ func (s *Server) identify(r *http.Request) (*auth.Identity, error) {
 	return s.o.Auth.Authenticate(r.Context(), c)
 }
 
-// roomOf is the room that the path names.
-func roomOf(r *http.Request) (rollcall.RoomID, error) {
-	id := r.PathValue("room")
-	if !rollcall.ValidID(id) {
-		return "", badID("room")
-	}
-	return rollcall.RoomID(id), nil
-}
-
-func badID(what string) error {
-	return rollcall.LimitError(rollcall.CodeBadRequest, rollcall.MaxID,
-		"the %s must be 1 to %d bytes of UTF-8, and neither . nor ..", what, rollcall.MaxID)
-}
-
 // may checks a capability.
 func may(id *auth.Identity, room rollcall.RoomID, c auth.Capability) error {
 	if !id.Can(room, c) {
@@ -82,7 +68,7 @@ func (s *Server) prove(r *http.Request, fromBody string) (auth.Resume, error) {
 	if err != nil {
 		return auth.Resume{}, rollcall.Errorf(rollcall.CodeUnauthorized, "the resume secret is not one of ours")
 	}
-	if string(resume.Connection) != r.PathValue("connection") {
+	if id, err := pathID(r, "connection"); err != nil || string(resume.Connection) != id {
 		return auth.Resume{}, rollcall.Errorf(rollcall.CodeForbidden, "the resume secret is that of another connection")
 	}
 	if c := auth.CredentialsOf(r); c.From == auth.Header || c.From == auth.Query {

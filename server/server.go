@@ -39,7 +39,7 @@ func New(o Options) (*Server, error) {
 	m := newMetrics(o.Registry)
 	s := &Server{o: o, origins: origins, h: newHub(&o, signer, m)}
 	m.observe(o.Registry, s.h)
-	s.handler = s.withRequestID(origins.Handler(s.routes()))
+	s.handler = s.withRequestID(origins.Handler(s.withIDs(s.routes())))
 	s.admin = newAdmin(s.h, o.Registry)
 	return s, nil
 }

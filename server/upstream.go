@@ -188,9 +188,9 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 		return nil, rollcall.Errorf(rollcall.CodeUnauthorized,
 			"the resume secret of the connection is needed: in Rollcall-Resume, ?resume= or the body")
 	}
-	connection := r.PathValue("connection")
-	if !rollcall.ValidID(connection) {
-		return nil, badID("connection")
+	connection, err := pathID(r, "connection")
+	if err != nil {
+		return nil, err
 	}
 	if c := s.h.connections.get(rollcall.ConnectionID(connection)); c != nil {
 		if req.User != "" && req.User != c.user {
@@ -375,7 +375,11 @@ func (s *Server) leaver(r *http.Request) (*connection, error) {
 		_, err := s.prove(r, "")
 		return nil, err
 	}
-	if c := s.h.connections.get(rollcall.ConnectionID(r.PathValue("connection"))); c != nil {
+	connection, err := pathID(r, "connection")
+	if err != nil {
+		return nil, err
+	}
+	if c := s.h.connections.get(rollcall.ConnectionID(connection)); c != nil {
 		return c, nil
 	}
 	return nil, rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
