@@ -65,9 +65,13 @@ func newEpoch() rollcall.Epoch {
 // them returns.
 func (m *Memory) Feed(fn func(*rollcall.Frame)) { m.feed = fn }
 
-// Close implements [Store].
+// Close implements [Store]. It waits for the frames that are being handed over.
 func (m *Memory) Close() error {
 	m.closed.Store(true)
+	for i := range m.partitions {
+		m.partitions[i].feedMu.Lock()
+		m.partitions[i].feedMu.Unlock()
+	}
 	return nil
 }
 
