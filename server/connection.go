@@ -79,6 +79,7 @@ const (
 func (h *hub) newConnection(id rollcall.ConnectionID, identity *auth.Identity) *connection {
 	return &connection{
 		h: h, id: id, user: identity.User, identity: identity, leaseless: identity.Hidden,
+		streams: h.firstStream,
 		sets:     newBucket(h.limits.SetsPerSecond),
 		messages: newBucket(h.limits.MessageBurst),
 	}

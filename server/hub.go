@@ -18,14 +18,17 @@ import (
 // Locks are taken in this order, and none is held while the store is called but
 // connection.op: connection.op, connection.mu, room.mu.
 type hub struct {
-	store   store.Store
-	auth    auth.Authenticator
-	timing  rollcall.Timing
-	limits  rollcall.Limits
-	log     *slog.Logger
-	signer  *auth.Signer
-	node    string
-	metrics *metrics
+	store  store.Store
+	auth   auth.Authenticator
+	timing rollcall.Timing
+	limits rollcall.Limits
+	log    *slog.Logger
+	signer *auth.Signer
+	node   string
+	// firstStream is what the count of a connection's streams begins with: the
+	// time, so that a resume secret from before a restart names no stream of now.
+	firstStream uint64
+	metrics     *metrics
 
 	clock       hubClock
 	rooms       [rollcall.Partitions]roomShard
@@ -59,6 +62,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	}
 	h.connections.byID = make(map[rollcall.ConnectionID]*connection)
 	h.clock.start(time.Now())
+	h.firstStream = uint64(time.Now().Unix())
 	h.admission.limits = o.Limits
 	h.fanout = newFanout(h)
 	h.pulse = newPulse(h)
@@ -66,6 +70,9 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.store.Feed(h.onFrame)
 	if a, err := h.store.Read(h.ctx, rollcall.Query{Room: "-"}); err == nil {
 		h.memory.Store(a.Epoch)
+	}
+	if r, ok := h.store.(restorer); ok {
+		h.adopt(r.Restored())
 	}
 	h.wg.Go(h.fanout.run)
 	h.wg.Go(h.pulse.run)

@@ -42,7 +42,7 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 		other := h.connections.add(c)
 		c.mu.Lock()
 		if other == c && !c.gone {
-			again = c.streams > 0 || len(c.subs) > 0
+			again = c.streams > h.firstStream || len(c.subs) > 0
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
 			c.mu.Unlock()
 			return c, again

@@ -32,6 +32,7 @@ type Memory struct {
 	partitions [rollcall.Partitions]memoryPartition
 	feed       func(*rollcall.Frame) // set once, before any other call
 	closed     atomic.Bool
+	restored   []rollcall.Held // static after New
 }
 
 // memoryPartition lets one call at a time decide, and hands over the frames in
