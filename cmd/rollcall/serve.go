@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"rollcall/server"
+	"rollcall/store"
+	"rollcall/web"
+)
+
+type serveCommand struct {
+	settings
+}
+
+// Run serves until a signal.
+func (c *serveCommand) Run(ctx *kong.Context, con *console) error {
+	checked, err := c.check(ctx, false)
+	if err != nil {
+		return err
+	}
+	return serve(checked, con)
+}
+
+type devCommand struct {
+	settings
+}
+
+// Run serves on this machine until a signal.
+func (c *devCommand) Run(ctx *kong.Context, con *console) error {
+	checked, err := c.check(ctx, true)
+	if err != nil {
+		return err
+	}
+	return serve(checked, con)
+}
+
+const (
+	maxHeader   = 64 << 10
+	headerWait  = 10 * time.Second
+	idleWait    = 2 * time.Minute
+	drainLinger = 5 * time.Second // past --drain, for the last clients to go
+)
+
+// node is a running server. Owned by serve.
+type node struct {
+	presence *server.Server
+	store    store.Store
+	main     *http.Server
+	admin    *http.Server
+	failed   chan error // of capacity 2: a listener that stopped by itself
+	serving  sync.WaitGroup
+}
+
+// serve runs a node until it is told to stop, and then drains it.
+func serve(c *checked, con *console) error {
+	stop := make(chan os.Signal, 2)
+	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(stop)
+	log := newLogger(con.err, c.LogLevel, c.LogFormat)
+
+	adminListener, err := listen("--admin-listen", c.AdminListen)
+	if err != nil {
+		return err
+	}
+	defer adminListener.Close()
+	listener, err := listen("--listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	n, err := newNode(c, log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	warn(c, log)
+	n.start(n.admin, adminListener)
+	n.start(n.main, listener)
+
+	con.say("admin on http://%s", adminListener.Addr())
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+	}
+	if c.dev {
+		con.say("open %s://%s in two browser windows and watch them meet", scheme, listener.Addr())
+	}
+	con.say("listening on %s://%s", scheme, listener.Addr())
+
+	select {
+	case err := <-n.failed:
+		return err
+	case <-stop:
+	}
+	return n.drain(c.Drain, stop, log)
+}
+
+// newNode wires a node together.
+func newNode(c *checked, log *slog.Logger) (*node, error) {
+	n := &node{failed: make(chan error, 2)}
+	n.store = store.NewMemory(store.MemoryOptions{Timing: c.timing, Limits: c.limits})
+	o := server.Options{
+		Store: n.store, Auth: c.auth, Origins: c.AllowedOrigin, Timing: c.timing, Limits: c.limits,
+		NodeID: c.NodeID, Secret: c.secret, Logger: log,
+	}
+	if c.dev {
+		o.Static = pages(http.FileServerFS(web.Static))
+	}
+	var err error
+	if n.presence, err = server.New(o); err != nil {
+		n.store.Close()
+		return nil, err
+	}
+	n.main, n.admin = newHTTP(n.presence, log), newHTTP(n.presence.Admin(), log)
+	if c.TLSCert != "" {
+		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			n.close()
+			return nil, wrong("", "--tls-cert: %w", err)
+		}
+		n.main.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	}
+	return n, nil
+}
+
+// newHTTP speaks HTTP/1.1, and HTTP/2 with and without TLS. Writes have no limit
+// of time: streams last, and whoever owns one sees to those that do not read.
+func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: h, Protocols: protocols, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerWait, IdleTimeout: idleWait,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// start serves a listener.
+func (n *node) start(s *http.Server, l net.Listener) {
+	n.serving.Go(func() {
+		var err error
+		if s.TLSConfig != nil {
+			err = s.ServeTLS(l, "", "")
+		} else {
+			err = s.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+		}
+	})
+}
+
+// drain sends the clients away and waits for them to go. A second signal ends
+// the waiting.
+func (n *node) drain(over time.Duration, stop <-chan os.Signal, log *slog.Logger) error {
+	log.Info("draining", "over", over)
+	ctx, cancel := context.WithTimeout(context.Background(), over+drainLinger)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		err := n.presence.Drain(ctx, over)
+		if err == nil {
+			err = n.main.Shutdown(ctx)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("drain: %w", err)
+		}
+		log.Info("drained")
+		return nil
+	case <-stop:
+		cancel()
+		<-done
+		return failed("", "interrupted before everybody was told to go elsewhere")
+	}
+}
+
+// close ends what is left, at once.
+func (n *node) close() {
+	if n.main != nil {
+		n.main.Close()
+		n.admin.Close()
+	}
+	n.presence.Close()
+	n.store.Close()
+	n.serving.Wait()
+}
+
+// pages adds what a browser should know about our own pages.
+func pages(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range pageHeaders {
+			w.Header().Set(name, value)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// pageHeaders is static.
+var pageHeaders = map[string]string{
+	"Content-Security-Policy":      "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-cache",
+	"Cross-Origin-Resource-Policy": "same-origin",
+}
+
+// listen opens a listener; flag is where its address came from.
+func listen(flag, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, failed(fmt.Sprintf("%s HOST:0 takes any port that is free", flag), "%s %s: something else listens there", flag, address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, failed(fmt.Sprintf("%s with a port of 1024 or more", flag), "%s %s: not allowed to listen there", flag, address)
+	}
+	return nil, failed("", "%s: %w", flag, err)
+}

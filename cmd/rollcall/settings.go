@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"rollcall"
+	"rollcall/server/auth"
+)
+
+// settings are the flags of dev and serve.
+type settings struct {
+	Config configFile `placeholder:"FILE" help:"YAML file of these flags: a key each, without the dashes before it."`
+
+	Listen      string `default:"127.0.0.1:8080" help:"Where clients connect. Port 0 is any that is free."`
+	AdminListen string `default:"127.0.0.1:9090" help:"Where /livez, /readyz and /metrics are. Not for the public."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM, to serve https."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key of --tls-cert, PEM."`
+
+	Store      string `default:"memory" help:"Where presence is kept: memory."`
+	NodeID     string `name:"node-id" placeholder:"NAME" help:"Name of this node. Random if not given."`
+	Secret     string `placeholder:"TEXT" help:"Signs what connections resume by; random if not given, and then a restart makes clients start afresh. At least 16 bytes."`
+	SecretFile string `placeholder:"FILE" help:"File of --secret."`
+
+	Guests        bool     `negatable:"" help:"Let everybody in as whoever they say they are."`
+	JWTSecret     string   `name:"jwt-secret" placeholder:"TEXT" help:"Verifies the tokens of the application: HS256, HS384, HS512. At least 32 bytes."`
+	JWTSecretFile string   `name:"jwt-secret-file" placeholder:"FILE" help:"File of --jwt-secret."`
+	APIKey        []string `name:"api-key" placeholder:"NAME=sk_..." help:"Key of a back end. Repeatable."`
+	APIKeyFile    string   `name:"api-key-file" placeholder:"FILE" help:"File of --api-key, a line each."`
+	AllowedOrigin []string `placeholder:"ORIGIN" help:"Web origin that may connect besides our own, such as https://app.example.com. Repeatable."`
+
+	Lease      time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
+	Beat       time.Duration `default:"9s" help:"Time between two signs of life. Three must fit into a lease."`
+	CloseGrace time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
+	Drain      time.Duration `default:"15s" help:"Time over which clients are sent away at the end."`
+
+	MaxConnections int `default:"20000" help:"Most connections of this node."`
+	MaxAccept      int `default:"1000" help:"Most new connections a second."`
+
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"debug, info, warn or error."`
+	LogFormat string `enum:"auto,text,json" default:"auto" help:"auto, text or json; auto is colored on a terminal and text elsewhere."`
+}
+
+// checked is what settings come to.
+type checked struct {
+	settings
+	dev     bool
+	secret  []byte // nil: random
+	auth    auth.Authenticator
+	timing  rollcall.Timing
+	limits  rollcall.Limits
+	weakKey []auth.APIKey
+}
+
+// check finds what is wrong with the settings before anything is started.
+func (s *settings) check(ctx *kong.Context, dev bool) (*checked, error) {
+	c := &checked{settings: *s, dev: dev}
+	for _, step := range []func() error{c.checkListen, c.checkStore, c.checkTiming, c.checkLimits, c.checkTLS,
+		func() error { return c.checkSecret(ctx) },
+		func() error { return c.checkAuth(ctx) },
+		c.checkOrigins,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *checked) checkListen() error {
+	for _, l := range []struct {
+		flag    string
+		address *string
+	}{{"--listen", &c.Listen}, {"--admin-listen", &c.AdminListen}} {
+		host, port, err := net.SplitHostPort(*l.address)
+		if err != nil {
+			return wrong("write it as 127.0.0.1:8080, or [::1]:8080, or :8080 for every address", "%s %q is not HOST:PORT", l.flag, *l.address)
+		}
+		if !c.dev {
+			continue
+		}
+		if host == "" {
+			host = "127.0.0.1"
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return wrong("`rollcall serve` listens anywhere, with --jwt-secret or --guests", "dev lets everybody in as whoever they say they are, so it listens on this machine only, and not on %s %s", l.flag, *l.address)
+		}
+		*l.address = net.JoinHostPort(host, port)
+	}
+	return nil
+}
+
+func (c *checked) checkStore() error {
+	if c.Store == "memory" {
+		return nil
+	}
+	scheme, _, ok := strings.Cut(c.Store, "://")
+	switch {
+	case ok && (scheme == "redis" || scheme == "rediss" || scheme == "redis+sentinel"):
+		return wrong("--store memory is one node, and all there is in this release", "--store %s://: Redis arrives in a later release", scheme)
+	default:
+		return wrong("--store memory is all there is in this release", "--store: %q is not a store", scheme)
+	}
+}
+
+// beatSpread is by how much the time between two beats may exceed the middle.
+const beatSpread = 19.0 / 18
+
+func (c *checked) checkTiming() error {
+	third := time.Duration(float64(c.Lease) / 3 / beatSpread).Truncate(10 * time.Millisecond)
+	switch {
+	case c.Lease < time.Second:
+		return wrong("30s is the default", "--lease %v is less than a second", c.Lease)
+	case c.Beat < 100*time.Millisecond:
+		return wrong("9s is the default", "--beat %v is less than 100ms", c.Beat)
+	case float64(c.Beat)*beatSpread*3 > float64(c.Lease):
+		return wrong(fmt.Sprintf("--beat %v or less, or a longer --lease", third), "--beat %v is too long for --lease %v: three beats, of up to 19/18 of it each, must fit into a lease", c.Beat, c.Lease)
+	case c.CloseGrace < 0 || c.CloseGrace > c.Lease:
+		return wrong("1s is the default", "--close-grace %v must be between 0s and --lease %v", c.CloseGrace, c.Lease)
+	case c.Drain < 0:
+		return wrong("15s is the default", "--drain %v is negative", c.Drain)
+	}
+	c.timing = rollcall.DefaultTiming()
+	c.timing.Lease, c.timing.Beat, c.timing.CloseGrace = c.Lease, c.Beat, c.CloseGrace
+	return nil
+}
+
+func (c *checked) checkLimits() error {
+	if c.MaxConnections < 1 {
+		return wrong("20000 is the default", "--max-connections %d lets nobody in", c.MaxConnections)
+	}
+	if c.MaxAccept < 1 {
+		return wrong("1000 is the default", "--max-accept %d lets nobody in", c.MaxAccept)
+	}
+	c.limits = rollcall.DefaultLimits()
+	c.limits.Connections, c.limits.AcceptsPerSecond = c.MaxConnections, float64(c.MaxAccept)
+	return nil
+}
+
+func (c *checked) checkTLS() error {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return wrong("give both, or neither to serve http", "--tls-cert and --tls-key belong together")
+	}
+	return nil
+}
+
+func (c *checked) checkSecret(ctx *kong.Context) error {
+	text, err := secret(ctx, "secret", c.Secret, c.SecretFile)
+	if err != nil || text == "" {
+		return err
+	}
+	if len(text) < auth.MinSignerSecret {
+		return wrong("`openssl rand -base64 32` makes a good one", "--secret has %d bytes, and needs %d or more", len(text), auth.MinSignerSecret)
+	}
+	c.secret = []byte(text)
+	return nil
+}
+
+// checkAuth makes the chain of those who know a client.
+func (c *checked) checkAuth(ctx *kong.Context) error {
+	if c.dev {
+		if sourceOf(ctx, "guests") != fromDefault && !c.Guests {
+			return wrong("`rollcall serve` is the server without guests", "dev always lets guests in")
+		}
+		c.Guests = true
+	}
+	var chain []auth.Authenticator
+	keys, err := c.apiKeys()
+	if err != nil {
+		return err
+	}
+	chain = append(chain, keys)
+	text, err := secret(ctx, "jwt-secret", c.JWTSecret, c.JWTSecretFile)
+	if err != nil {
+		return err
+	}
+	if text != "" {
+		known, err := auth.NewKeys(auth.SecretKey("", []byte(text)))
+		if err != nil {
+			return wrong("`openssl rand -base64 32` makes a good one", "--jwt-secret: %w", err)
+		}
+		tokens, err := auth.NewJWT(auth.JWTOptions{Keys: known, MaxInfo: c.limits.Info})
+		if err != nil {
+			return err
+		}
+		chain = append(chain, tokens)
+	}
+	switch {
+	case c.Guests:
+		chain = append(chain, auth.Guests{})
+	case text == "":
+		return wrong("--jwt-secret-file FILE for your application's tokens, or --guests for everybody; `rollcall dev` is for trying", "serve needs to know who may come in")
+	}
+	c.auth = auth.Chain(chain...)
+	return nil
+}
+
+// apiKeys reads the keys of both flags: names must not repeat, so they add up.
+func (c *checked) apiKeys() (*auth.APIKeys, error) {
+	lines := c.APIKey
+	if c.APIKeyFile != "" {
+		raw, err := os.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return nil, wrong("", "--api-key-file: %w", err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				lines = append(lines, line)
+			}
+		}
+	}
+	var keys []auth.APIKey
+	for _, line := range lines {
+		key, err := auth.ParseAPIKey(line)
+		if err != nil {
+			return nil, wrong("--api-key billing=sk_..., with a random text after sk_", "--api-key: %w", err)
+		}
+		if key.Weak() {
+			c.weakKey = append(c.weakKey, key)
+		}
+		keys = append(keys, key)
+	}
+	known, err := auth.NewAPIKeys(keys...)
+	if err != nil {
+		return nil, wrong("", "--api-key: %w", err)
+	}
+	return known, nil
+}
+
+func (c *checked) checkOrigins() error {
+	if _, err := auth.NewOrigins(c.AllowedOrigin); err != nil {
+		return wrong("write it as browsers do: https://app.example.com", "--allowed-origin: %w", err)
+	}
+	return nil
+}
