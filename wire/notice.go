@@ -33,7 +33,8 @@ func AppendReady(b []byte, r Ready) []byte {
 	return append(b, '}')
 }
 
-// AppendBeat appends {"n"}. Beats of a stream count from 1.
+// AppendBeat appends {"n"}: the name of the beat, for the answer; above 0, below
+// 2^53, and rising within a stream.
 func AppendBeat(b []byte, n int64) []byte {
 	b = append(b, `{"n":`...)
 	b = appendNumber(b, n)
