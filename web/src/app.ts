@@ -1,4 +1,4 @@
-import { type Client, createClient, nameOf, type Room } from '@rollcall/client'
+import { type Client, createClient, type Member, nameOf, type Room } from '@rollcall/client'
 import { type GuestIdentity, newUser, onRenamedElsewhere, readGuest, rename } from './guest.ts'
 import { Notice } from './notice.ts'
 import { People } from './people.ts'
@@ -16,6 +16,8 @@ let place = readRoom(location)
 let client = newClient()
 let room = client.enter(place)
 let unbind = bind(room)
+/** Clients that go as soon as the newest one knows the room. */
+const former = new Set<Client>()
 
 function newClient(): Client {
   return createClient({ guest: { user: guest.user, name: guest.name } })
@@ -24,8 +26,7 @@ function newClient(): Client {
 /** Shows a room until the returned function is called. */
 function bind(shown: Room): () => void {
   const render = () => {
-    const counts = shown.mode.get() === 'counts'
-    people.render(counts ? shown.sample.get() : shown.members.get(), guest.user)
+    people.render(visible(shown), guest.user)
     renderCount(shown)
     renderState(shown)
   }
@@ -36,8 +37,11 @@ function bind(shown: Room): () => void {
     shown.health.subscribe(() => renderState(shown)),
     shown.connection.subscribe(() => renderState(shown)),
     shown.self.subscribe((self) => {
+      render()
       find('own-status').textContent =
-        self === null ? '' : `You are ${self.status}. Two minutes without input make you idle, a hidden tab away.`
+        self === null
+          ? ''
+          : `You are ${self.status}. Two minutes without input make you idle, a hidden tab away.`
     }),
     shown.on('join', ({ member }) => {
       if (member.user !== guest.user) notice.add(member.user, nameOf(member), true)
@@ -51,6 +55,13 @@ function bind(shown: Room): () => void {
   }
 }
 
+/** Everyone, or in a crowd some of them, and always you. */
+function visible(shown: Room): readonly Member[] {
+  if (shown.mode.get() !== 'counts') return shown.members.get()
+  const [sample, self] = [shown.sample.get(), shown.self.get()]
+  return self === null || sample.some(({ user }) => user === self.user) ? sample : [self, ...sample]
+}
+
 function renderCount(shown: Room): void {
   const count = shown.count.get()
   const known = shown.mode.get() !== null
@@ -60,7 +71,7 @@ function renderCount(shown: Room): void {
     : alone
       ? 'Only you, so far'
       : `${number.format(count)} ${count === 1 ? 'person' : 'people'} here`
-  const hidden = shown.mode.get() === 'counts' ? count - shown.sample.get().length : 0
+  const hidden = shown.mode.get() === 'counts' ? count - visible(shown).length : 0
   find('more').hidden = hidden <= 0
   find('more').textContent = hidden > 0 ? `and ${number.format(hidden)} more` : ''
   document.title = known ? `(${number.format(count)}) ${place} · Rollcall` : `${place} · Rollcall`
@@ -80,13 +91,14 @@ function renderState(shown: Room): void {
 
 /** Moves to what `guest` and `place` now say. The new one is entered before the old one is left. */
 function move(sameRoom: boolean): void {
-  const [oldClient, oldRoom] = [client, room]
   if (!sameRoom) {
+    const oldRoom = room
     room = client.enter(place)
     oldRoom.leave()
     show()
     return
   }
+  former.add(client)
   client = newClient()
   room = client.enter(place)
   const next = room
@@ -94,8 +106,10 @@ function move(sameRoom: boolean): void {
   const stop = next.mode.subscribe((mode) => {
     if (mode === null) return
     queueMicrotask(() => stop())
-    oldClient.close()
-    if (room === next) show()
+    if (room !== next) return
+    show()
+    for (const old of former) old.close()
+    former.clear()
   })
 }
 

@@ -10,7 +10,19 @@ const userKey = 'rollcall.user'
 const nameKey = (user: string) => `rollcall.name.${user}`
 
 const moods = ['Quiet', 'Brisk', 'Amber', 'Gentle', 'Lucky', 'Nimble', 'Sunny', 'Clever', 'Mellow', 'Early']
-const animals = ['Otter', 'Heron', 'Lynx', 'Finch', 'Badger', 'Marten', 'Curlew', 'Hare', 'Wren', 'Seal', 'Ibex']
+const animals = [
+  'Otter',
+  'Heron',
+  'Lynx',
+  'Finch',
+  'Badger',
+  'Marten',
+  'Curlew',
+  'Hare',
+  'Wren',
+  'Seal',
+  'Ibex',
+]
 
 /** `?user=` names a guest of this tab alone; else the browser remembers one. */
 export function readGuest(query: URLSearchParams): GuestIdentity {

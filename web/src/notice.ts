@@ -1,5 +1,7 @@
 /** How long a line stays before the next may take its place. */
 const holdMs = 2_500
+/** Old news is no news. */
+const fadeMs = 20_000
 
 /**
  * The line that says who came and went. Calm: what happens while a line is held is gathered into the
@@ -25,7 +27,7 @@ export class Notice {
 
   clear(): void {
     this.#waiting.clear()
-    this.#line.textContent = ''
+    this.#line.replaceChildren()
   }
 
   #show(): void {
@@ -33,9 +35,14 @@ export class Notice {
     if (this.#waiting.size === 0) return
     const names = (joined: boolean) =>
       [...this.#waiting.values()].filter((entry) => entry.joined === joined).map(({ name }) => name)
-    this.#line.textContent = [sentence(names(true), 'joined'), sentence(names(false), 'left')]
+    const text = [sentence(names(true), 'joined'), sentence(names(false), 'left')]
       .filter((text) => text !== '')
       .join(', ')
+    // A new node each time: the same sentence twice is two events.
+    const line = document.createElement('span')
+    line.textContent = text
+    this.#line.replaceChildren(line)
+    setTimeout(() => line.remove(), fadeMs)
     this.#waiting.clear()
     this.#timer = setTimeout(() => this.#show(), holdMs)
   }

@@ -6,6 +6,7 @@ interface Card {
   readonly face: HTMLElement
   readonly name: HTMLElement
   readonly detail: HTMLElement
+  readonly spoken: HTMLElement
 }
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)')
@@ -43,15 +44,15 @@ export class People {
     // By the style object: the page's policy forbids style attributes, not this.
     item.style.setProperty('--hue', String(hue(user)))
     const face = element('span', 'face')
-    face.setAttribute('aria-hidden', 'true')
     const name = element('bdi', 'name')
     const detail = element('span', 'detail')
-    const dot = element('span', 'dot')
-    dot.setAttribute('aria-hidden', 'true')
     const round = element('span', 'round')
-    round.append(face, dot)
-    item.append(round, name, detail)
-    const card = { item, face, name, detail }
+    round.append(face, element('span', 'dot'))
+    // The dot is seen, not heard: so the card is heard as one sentence instead of its parts.
+    const spoken = element('span', 'spoken')
+    for (const seen of [round, name, detail]) seen.setAttribute('aria-hidden', 'true')
+    item.append(round, name, detail, spoken)
+    const card = { item, face, name, detail, spoken }
     this.#cards.set(user, card)
     return card
   }
@@ -65,7 +66,10 @@ export class People {
     for (const [user, { item }] of this.#cards) {
       const old = before.get(user)
       if (old === undefined) {
-        item.animate({ opacity: [0, 1], scale: [0.8, 1] }, { duration: 260, easing: 'cubic-bezier(.2,.9,.3,1.2)' })
+        item.animate(
+          { opacity: [0, 1], scale: [0.8, 1] },
+          { duration: 260, easing: 'cubic-bezier(.2,.9,.3,1.2)' },
+        )
         continue
       }
       const now = item.getBoundingClientRect()
@@ -77,7 +81,7 @@ export class People {
   }
 }
 
-function fill({ item, face, name, detail }: Card, member: Member, isSelf: boolean): void {
+function fill({ item, face, name, detail, spoken }: Card, member: Member, isSelf: boolean): void {
   const shown = nameOf(member)
   const tabs = member.connections === 1 ? '1 tab' : `${member.connections} tabs`
   const notes = [
@@ -92,7 +96,9 @@ function fill({ item, face, name, detail }: Card, member: Member, isSelf: boolea
   item.dataset.status = member.status
   item.toggleAttribute('data-self', isSelf)
   item.toggleAttribute('data-stale', member.stale === true)
-  item.title = `${shown}${isSelf ? ' (you)' : ''}, ${member.status}, ${tabs}`
+  const whole = `${shown}${isSelf ? ' (you)' : ''}, ${member.status}, ${tabs}`
+  item.title = whole
+  write(spoken, whole)
 }
 
 /** Only what changed: a screen reader is not to hear the same again. */

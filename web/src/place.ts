@@ -9,7 +9,11 @@ export function readRoom({ search, hash }: { readonly search: string; readonly h
 }
 
 /** The same page in another room, and, if given, as another guest. */
-export function roomAddress({ search }: { readonly search: string }, room: string, user: string | null): string {
+export function roomAddress(
+  { search }: { readonly search: string },
+  room: string,
+  user: string | null,
+): string {
   const query = new URLSearchParams(search)
   query.set('room', room)
   if (user !== null) {

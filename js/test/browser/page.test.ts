@@ -56,7 +56,7 @@ describe.skipIf(!hasChromium)('the page', { timeout: 60_000 }, () => {
 
   test('renaming keeps the user, shows no leave, and is remembered', async () => {
     const watcher = await open('?room=b&user=watcher&name=Wei')
-    const page = await open('?room=b&user=ana&name=Ana')
+    const page = await open('?room=b&user=rena&name=Ana')
     await watcher.locator('.name', { hasText: 'Ana' }).waitFor()
     await watcher.evaluate(() => {
       const log = document.getElementById('notice') as HTMLElement
