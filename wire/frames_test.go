@@ -56,7 +56,7 @@ func TestFramesAreAppended(t *testing.T) {
 	}
 }
 
-// TestNoBodyEndsALineOfSSE is A31, below the encoders: even a body that somebody
+// TestNoBodyEndsALineOfSSE is about what is below the encoders: even a body that somebody
 // laid out on several lines is one line of data, and the same JSON.
 func TestNoBodyEndsALineOfSSE(t *testing.T) {
 	body := []byte("{\n  \"a\":\r\n 1,\r\"b\": 2\n}")
