@@ -80,7 +80,7 @@ func (st *stream) do(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Er
 	case wire.MessagePing:
 		return nil, nil
 	}
-	return nil, rollcall.Errorf(rollcall.CodeBadRequest, "unknown message type %q", m.Type)
+	return nil, rollcall.Errorf(rollcall.CodeBadRequest, "unknown message type %.40q", m.Type)
 }
 
 // join enters a room; once there it is a set, and tells what the client holds.

@@ -3,10 +3,7 @@ package transport
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -20,8 +17,8 @@ import (
 // not waited for).
 type WebSocketHandler interface {
 	// Message is called with a text message: valid UTF-8, all its fragments.
-	// It may go as deep as it likes: on a plain connection it has a stack of
-	// its own, which is given back after it.
+	// It may go as deep as it likes: on a plain connection it runs on another
+	// goroutine's stack, which the connection does not keep.
 	Message(p []byte)
 	// Ping is called with the payload of a ping, 0 to 125 bytes, which the
 	// caller answers by a pong with the same payload.
@@ -62,6 +59,10 @@ func (c *WebSocket) Read(h WebSocketHandler) (end End) {
 	}
 	in := c.input()
 	defer c.readDone(&in, &end) // also if h panics
+	if c.raw != nil {
+		workers.join()
+		defer workers.leave()
+	}
 	c.read(&in, h, &end)
 	return end
 }
@@ -137,62 +138,12 @@ func (c *WebSocket) feed(p []byte, h WebSocketHandler, end *End) {
 	if c.raw == nil {
 		*end = c.parser.feed(p, h)
 	} else {
-		feedAside(c.parser, p, h, end)
+		workers.do(job{c.parser, p, h, end})
 	}
 	if c.parser.clean() {
 		c.parser.free()
 		c.parser = nil
 	}
-}
-
-// HandlerPanic is the value with which a panic of a handler goes on in the
-// goroutine that called Read.
-type HandlerPanic struct {
-	Value any    // what the handler panicked with
-	Stack []byte // where
-}
-
-// Error is the value and the stack.
-func (p *HandlerPanic) Error() string {
-	return fmt.Sprintf("%v\n\nhandler's stack:\n%s", p.Value, p.Stack)
-}
-
-// aside is one feed on a stack of its own.
-type aside struct {
-	end      *End
-	panicked *HandlerPanic
-	returned bool
-	done     chan struct{} // closed by the goroutine
-}
-
-// feedAside is p.feed on another goroutine's stack. A stack that has once grown
-// for a handler shrinks to 4 KiB at best, and each connection that has ever said
-// something would keep that while it is silent; this way the goroutine that
-// waits stays at 2. The price is the start of a goroutine for each message that
-// comes in.
-func feedAside(p *parser, b []byte, h WebSocketHandler, end *End) {
-	a := &aside{end: end, done: make(chan struct{})}
-	go a.feed(p, b, h)
-	<-a.done
-	switch {
-	case a.panicked != nil:
-		panic(a.panicked)
-	case !a.returned:
-		runtime.Goexit() // as the handler did
-	}
-}
-
-func (a *aside) feed(p *parser, b []byte, h WebSocketHandler) {
-	defer close(a.done)
-	defer func() {
-		if !a.returned {
-			if v := recover(); v != nil {
-				a.panicked = &HandlerPanic{v, debug.Stack()}
-			}
-		}
-	}()
-	*a.end = p.feed(b, h)
-	a.returned = true
 }
 
 // CloseAfter ends the stream so that the client sees what was written last, its
