@@ -202,6 +202,7 @@ func TestThreeWaysToGo(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				ben := w.arrive("ben", lobby, nil)
 				ana := w.arrive("ana", lobby, nil)
+				time.Sleep(2 * tickEvery) // or who leaves at once was never seen
 				began := time.Now()
 				tt.go_(ana)
 				for slices.Contains(w.here("lobby"), "ana") {
