@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Proxy is a TCP proxy before a server. It knows nothing of what passes.
+type Proxy struct {
+	URL string // to use instead of the server's
+
+	to   string
+	l    net.Listener
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	pair []*proxied // Guarded by mu.
+	down bool       // Guarded by mu. New connections are refused.
+}
+
+// proxied is one connection through the proxy: a link to the client and one to
+// the server.
+type proxied struct{ client, server *link }
+
+// NewProxy starts a proxy before the server; it ends with the test.
+func (s *Server) NewProxy(t testing.TB) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{URL: "http://" + l.Addr().String(), to: s.Host(), l: l}
+	p.wg.Go(p.accept)
+	s.mu.Lock()
+	s.proxies = append(s.proxies, p)
+	s.mu.Unlock()
+	return p
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		down := p.down
+		p.mu.Unlock()
+		if down {
+			c.Close()
+			continue
+		}
+		s, err := net.Dial("tcp", p.to)
+		if err != nil {
+			c.Close()
+			continue
+		}
+		both := &proxied{newLink(c), newLink(s)}
+		p.mu.Lock()
+		p.pair = append(p.pair, both)
+		p.mu.Unlock()
+		p.wg.Go(func() { p.copy(both.client, both.server) })
+		p.wg.Go(func() { p.copy(both.server, both.client) })
+	}
+}
+
+// copy forwards one direction, and its end.
+func (p *Proxy) copy(from, to *link) {
+	io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+	if cut, _ := from.state(); !cut {
+		if tcp, ok := to.Conn.(*net.TCPConn); ok {
+			tcp.CloseWrite()
+		}
+	}
+}
+
+func (p *Proxy) each(do func(*proxied)) {
+	p.mu.Lock()
+	pairs := append([]*proxied(nil), p.pair...)
+	p.mu.Unlock()
+	for _, both := range pairs {
+		do(both)
+	}
+}
+
+// Cut forwards nothing any more of the connections there are; all their sockets
+// stay open. New ones are as before.
+func (p *Proxy) Cut() {
+	p.each(func(b *proxied) { b.client.sever(); b.server.sever() })
+}
+
+// Drop ends all connections there are at once, on both sides, as a proxy that is
+// reloaded does.
+func (p *Proxy) Drop() {
+	p.each(func(b *proxied) { b.client.Close(); b.server.Close() })
+}
+
+// Refuse has new connections refused, or no longer.
+func (p *Proxy) Refuse(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+}
+
+func (p *Proxy) close() {
+	p.l.Close()
+	p.Drop()
+	p.wg.Wait()
+}
