@@ -46,16 +46,20 @@ func (c *console) say(format string, args ...any) {
 
 func main() { os.Exit(run(os.Args[1:], &console{out: os.Stdout, err: os.Stderr})) }
 
-// run is the whole program; the result is the exit code.
-func run(args []string, con *console) int {
-	parser, err := kong.New(new(cli),
+// newParser makes the parser of the grammar, which fills in c.
+func newParser(c *cli, con *console) (*kong.Kong, error) {
+	return kong.New(c,
 		kong.Name("rollcall"),
 		kong.Description("Who is here, right now."),
 		kong.Writers(con.out, con.err),
-		kong.Bind(con),
 		kong.PostBuild(nameEnvironment),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
+}
+
+// run is the whole program; the result is the exit code.
+func run(args []string, con *console) int {
+	parser, err := newParser(new(cli), con)
 	if err != nil {
 		return con.fail(err)
 	}

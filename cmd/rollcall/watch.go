@@ -101,14 +101,15 @@ func (r *remote) follow(kctx *kong.Context, con *console, id string, o client.Op
 			}
 		case <-ctx.Done():
 			cancel() // another signal ends us at once
+			if e.Observe {
+				return nil // nobody will miss us
+			}
 			bounded, done := context.WithTimeout(context.Background(), leaveWait)
 			defer done()
 			if err := room.Leave(bounded); err != nil {
-				return failed("", "the server was not told: %w", err)
+				return failed("the others see you until your lease has run out", "the server was not told: %w", err)
 			}
-			if !e.Observe {
-				con.say("left %s", plain(id))
-			}
+			con.say("left %s", plain(id))
 			return nil
 		}
 	}
