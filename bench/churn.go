@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stay is how long a guest of the churn stays: several ticks, so that none
+// cancels out unseen.
+const stay = 200 * time.Millisecond
+
+// guests is how many users of the churn have names.
+const guests = 1 << 16
+
+// churner lets guests come to a room and go.
+type churner struct {
+	*settings
+	addr string
+	sent [guests]atomic.Int64 // when guest i asked to join, in Unix ns
+
+	mu   sync.Mutex
+	lags []time.Duration // Guarded by mu.
+	errs atomic.Int64
+	done atomic.Int64 // pairs
+	on   atomic.Bool  // lags are taken
+
+	calls chan *keepAlive
+	slots chan *standing
+}
+
+// keepAlive is a socket for calls that guests share.
+type keepAlive struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// standing is a WebSocket that enters and leaves and stays open.
+type standing struct {
+	i      int
+	ws     *wsClient
+	inside chan struct{} // capacity 1
+}
+
+// churn holds a room at one size while guests come and go.
+func churn(s *settings) (*result, error) {
+	if s.via == "sse-beat" || s.how == "message" && s.via != "ws" {
+		return nil, fmt.Errorf("no such churn: %s by %s", s.how, s.via)
+	}
+	server, err := startChild()
+	if err != nil {
+		return nil, err
+	}
+	defer server.stop()
+	transient := int(s.pairs * stay.Seconds())
+	base := s.held - transient
+	if base < 1 {
+		return nil, fmt.Errorf("%d guests at a time do not fit in a room of %d", transient, s.held)
+	}
+	ch := &churner{settings: s, addr: server.addr, calls: make(chan *keepAlive, 64), slots: make(chan *standing, transient*2)}
+	every := max(base/10, 1) // one in ten members takes the time
+	c := &crowd{addr: server.addr, via: s.via, hear: func(i int, kind, body []byte) {
+		if i%every == 0 && string(kind) == "diff" {
+			ch.look(body)
+		}
+	}}
+	defer c.stop()
+	if err := c.fill(base, base); err != nil {
+		return nil, err
+	}
+	if s.how == "message" {
+		if err := ch.stand(transient * 2); err != nil {
+			return nil, err
+		}
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { ch.run(stop) })
+	time.Sleep(2 * time.Second)
+	ch.on.Store(true)
+	if s.profiles != "" {
+		server.tell("cpu " + filepath.Join(s.profiles, fmt.Sprintf("churn-%s-%d.cpu.prof", s.via, s.held)))
+	}
+	before, err := server.ask("stats")
+	start, pairs := time.Now(), ch.done.Load()
+	if err == nil {
+		time.Sleep(s.span)
+	}
+	var after stats
+	if err == nil {
+		after, err = server.ask("stats")
+	}
+	span := time.Since(start)
+	n := float64(ch.done.Load() - pairs)
+	if s.profiles != "" {
+		server.tell("cpu")
+	}
+	close(stop)
+	wg.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if failed := ch.errs.Load(); failed > 0 {
+		return nil, fmt.Errorf("%d guests failed", failed)
+	}
+	return ch.report(before, after, n, span), nil
+}
+
+func (ch *churner) report(before, after stats, pairs float64, span time.Duration) *result {
+	delta := func(name string) float64 { return (after.Counters[name] - before.Counters[name]) / pairs }
+	goal := ""
+	if ch.held == 190 {
+		goal = "<= 1 ms"
+	}
+	r := &result{title: fmt.Sprintf("Churn: a room held at %d, %s, a %s a pair", ch.held, ch.via, ch.how)}
+	r.add("pairs a second", ">= 100", "%.0f", pairs/span.Seconds())
+	r.add("members at the end", "", "%.0f", after.Counters["rollcall_members"])
+	r.add("CPU of a pair", goal, "%.2f ms", millis(after.CPU-before.CPU)/pairs)
+	r.add("CPU a second", "", "%.0f ms", millis(after.CPU-before.CPU)/span.Seconds())
+	r.add("writes of a pair", "", "%.1f", delta("rollcall_writes_total"))
+	r.add("events of rooms of a pair", "", "%.1f", delta("rollcall_deliveries_total"))
+	r.add("CPU of a write", "", "%.1f us", micros(after.CPU-before.CPU)/(delta("rollcall_writes_total")*pairs))
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	slices.Sort(ch.lags)
+	if n := len(ch.lags); n > 0 {
+		r.add("lag of a join, p50", "", "%.1f ms", millis(ch.lags[n/2]))
+		r.add("lag of a join, p99", "< 1 s", "%.1f ms", millis(ch.lags[n*99/100]))
+	}
+	return r
+}
+
+// run starts a guest at each turn.
+func (ch *churner) run(stop <-chan struct{}) {
+	every := time.Duration(float64(time.Second) / ch.pairs)
+	turn := time.NewTicker(every)
+	defer turn.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-turn.C:
+		}
+		wg.Go(func() {
+			var err error
+			switch {
+			case ch.how == "message":
+				err = ch.visitStanding()
+			case ch.via == "ws":
+				err = ch.visitWS(i % guests)
+			default:
+				err = ch.visitSSE(i % guests)
+			}
+			if err != nil {
+				ch.errs.Add(1)
+				return
+			}
+			ch.done.Add(1)
+		})
+	}
+}
+
+const churnRoom = "room-0"
+
+func guestName(i int) string { return fmt.Sprintf("guest.%d", i) }
+
+func (ch *churner) visitWS(i int) error {
+	ws, err := dialWS(ch.addr, guestName(i), bufferSmall)
+	if err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	go func() {
+		ws.read(func(kind, body []byte) {})
+		close(over)
+	}()
+	ch.sent[i].Store(time.Now().UnixNano())
+	err = ws.join(churnRoom)
+	time.Sleep(stay)
+	ws.leave(churnRoom)
+	<-over
+	return err
+}
+
+func (ch *churner) visitSSE(i int) error {
+	began := time.Now().UnixNano()
+	ch.sent[i].Store(began)
+	sse, err := dialSSE(ch.addr, churnRoom, guestName(i), "", nil, bufferSmall)
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{}, 1)
+	over := make(chan struct{})
+	go func() {
+		sse.read(false, func(kind, body []byte) {
+			if string(kind) == "ready" {
+				ready <- struct{}{}
+			}
+		})
+		close(over)
+	}()
+	defer func() { sse.close(); <-over }()
+	time.Sleep(stay)
+	select {
+	case <-ready:
+	case <-over:
+		return fmt.Errorf("no ready")
+	}
+	call, err := ch.call()
+	if err != nil {
+		return err
+	}
+	err = post(call.conn, call.in, ch.addr, sse.connection, sse.resume, "release", []byte("{}"))
+	if err == nil {
+		ch.calls <- call
+	}
+	return err
+}
+
+// call is a socket for calls that nobody uses now.
+func (ch *churner) call() (*keepAlive, error) {
+	select {
+	case k := <-ch.calls:
+		return k, nil
+	default:
+	}
+	conn, err := net.DialTimeout("tcp", ch.addr, 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &keepAlive{conn, bufio.NewReaderSize(conn, 512)}, nil
+}
+
+// stand opens the WebSockets that enter and leave.
+func (ch *churner) stand(n int) error {
+	for i := range n {
+		ws, err := dialWS(ch.addr, guestName(i), bufferSmall)
+		if err != nil {
+			return err
+		}
+		st := &standing{i: i, ws: ws}
+		go ws.read(func(kind, body []byte) {})
+		ch.slots <- st
+	}
+	return nil
+}
+
+func (ch *churner) visitStanding() error {
+	st := <-ch.slots
+	defer func() { ch.slots <- st }()
+	ch.sent[st.i].Store(time.Now().UnixNano())
+	if err := st.ws.join(churnRoom); err != nil {
+		return err
+	}
+	time.Sleep(stay)
+	return st.ws.send(1, []byte(`{"type":"leave","room":"`+churnRoom+`"}`))
+}
+
+// look takes the time of the joins that a diff tells.
+func (ch *churner) look(diff []byte) {
+	if !ch.on.Load() {
+		return
+	}
+	now := time.Now().UnixNano()
+	_, joins, ok := bytes.Cut(diff, []byte(`"join":[`))
+	if !ok {
+		return
+	}
+	joins, _, _ = bytes.Cut(joins, []byte(`"leave":[`))
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for {
+		_, rest, ok := bytes.Cut(joins, []byte(`"user":"guest.`))
+		if !ok {
+			return
+		}
+		digits, _, _ := bytes.Cut(rest, []byte(`"`))
+		if i, err := strconv.Atoi(string(digits)); err == nil && i < guests {
+			ch.lags = append(ch.lags, time.Duration(now-ch.sent[i].Load()))
+		}
+		joins = rest
+	}
+}
