@@ -78,10 +78,11 @@ func (p *Partition) Read(now time.Time, q *Query) Answer {
 }
 
 func (p *Partition) readPage(r *room, q *Query, a *Answer) {
-	a.Members = make([]*Member, 0, min(q.Limit, len(r.users)))
+	limit := max(q.Limit, 0)
+	a.Members = make([]*Member, 0, min(limit, len(r.users)))
 	var last Version
 	r.order.before(q.Cursor, func(version Version, u *user) bool {
-		if len(a.Members) == q.Limit {
+		if len(a.Members) == limit {
 			a.Next = last
 			return false
 		}
