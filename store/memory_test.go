@@ -24,13 +24,15 @@ func newMemory(_ testing.TB, o storetest.Options) store.Store {
 }
 
 func TestMemoryConforms(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, storetest.Factory{New: newMemory, Virtual: true})
 }
 
 // TestMemoryConformsInRealTime keeps the other half of the suite honest: the one
 // that a store outside the process has to take.
 func TestMemoryConformsInRealTime(t *testing.T) {
-	storetest.RunRandom(t, storetest.Factory{New: newMemory}, 2, 15)
+	t.Parallel()
+	storetest.RunRandom(t, storetest.Factory{New: newMemory}, 2, 12)
 }
 
 // TestNoFrameAfterClose closes a store under fire: what is being handed over
