@@ -21,7 +21,7 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, grace time.Duration) *crowd {
-	return &crowd{t: t, judge: rollcall.NewCrowd[int](grace), now: benchTime}
+	return &crowd{t: t, judge: rollcall.NewCrowd[int](grace), now: startTime}
 }
 
 func (c *crowd) end(stream, open int) { c.judge.End(c.now, open, stream) }
@@ -38,7 +38,7 @@ func (c *crowd) pass(d time.Duration) {
 		}
 		closed, cut := c.judge.Judge(at)
 		if len(closed)+len(cut) == 0 {
-			c.t.Fatalf("a judgement was due at %v, and nothing was judged", at.Sub(benchTime))
+			c.t.Fatalf("a judgement was due at %v, and nothing was judged", at.Sub(startTime))
 		}
 		c.closed, c.cut = append(c.closed, closed...), append(c.cut, cut...)
 	}
