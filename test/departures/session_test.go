@@ -21,6 +21,7 @@ type session struct {
 	user string
 	out  *reporter
 	http *http.Client
+	wake chan struct{} // capacity 1; a lease without a stream has something to do
 
 	mu     sync.Mutex
 	ready  ready         // Guarded by mu. Of the newest stream.
@@ -34,7 +35,7 @@ type session struct {
 
 func newSession(c *clientConfig, user string, out *reporter) *session {
 	return &session{
-		clientConfig: c, user: user, out: out, retry: 200 * time.Millisecond,
+		clientConfig: c, user: user, out: out, retry: 200 * time.Millisecond, wake: make(chan struct{}, 1),
 		http: &http.Client{Timeout: dialWithin, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
 	}
 }
@@ -196,7 +197,10 @@ func (s *session) renew() error {
 	s.out.report(reportReady, s.user, time.Now(), "")
 	s.proved(at)
 	for {
-		time.Sleep(beat) // a client of this kind has nothing but its own clock
+		select { // a client of this kind has nothing but its own clock
+		case <-time.After(beat):
+		case <-s.wake:
+		}
 		s.mu.Lock()
 		over, muted := s.over || s.ready != r, s.muted
 		s.mu.Unlock()
@@ -252,5 +256,9 @@ func (s *session) obey(command string) {
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		s.out.report(reportError, s.user, time.Now(), command+": "+err.Error())
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
