@@ -138,9 +138,11 @@ export class Connection {
     if (this.#attempt?.ready) {
       // After a change of network an old stream may hang for minutes; one that can answer is asked.
       this.#watchdog.check(why === 'online')
-    } else if (this.#attempt === null && this.#isOpening()) {
-      if (environment.now() >= this.#notBefore) void this.#open()
+      return
     }
+    // An attempt that began without a network may hang until its time-out.
+    if (this.#attempt !== null && why === 'online') this.#drop('cut')
+    if (this.#attempt === null && this.#isOpening() && environment.now() >= this.#notBefore) void this.#open()
   }
 
   #isOpening(): boolean {
@@ -184,7 +186,7 @@ export class Connection {
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {
     this.#watchdog.heard()
-    let rest: Frame[] = []
+    const rest: Frame[] = []
     for (const frame of frames) {
       switch (frame.type) {
         case 'ready':
@@ -203,8 +205,7 @@ export class Connection {
       // The host may have stopped or reopened: what follows belongs to a past attempt.
       if (this.#attempt !== attempt) return
     }
-    if (attempt.ready === null) rest = rest.filter((frame) => frame.type === 'error')
-    this.#host.onFrames(rest)
+    if (attempt.ready !== null) this.#host.onFrames(rest)
   }
 
   #ready(attempt: Attempt, ready: ReadyFrame): void {

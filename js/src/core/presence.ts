@@ -189,7 +189,7 @@ export class Presence implements RoomStores {
     const user = this.#host.user() ?? this.#user
     this.#user = user
     const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
-    const self = named ?? (mode === 'counts' ? this.#own : null)
+    const self = named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)
     const before = this.mode.get()
     const tells = [
       this.count.put(count),

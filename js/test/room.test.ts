@@ -1,0 +1,521 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Room } from '../src/core/room.ts'
+import { FakePage, World } from './fake/world.ts'
+
+let world: World
+beforeEach(() => {
+  world = new World()
+})
+afterEach(() => {
+  world.end()
+})
+
+const users = (room: Room) => room.members.get().map(({ user }) => user)
+const both = ['websocket', 'sse'] as const
+
+function eventsOf(room: Room): string[] {
+  const events: string[] = []
+  for (const type of ['join', 'update', 'leave'] as const) {
+    room.on(type, ({ member }) => events.push(`${type} ${member.user} ${member.status}`))
+  }
+  return events
+}
+
+/** Ends the newest stream of either transport without a word. */
+function drop(transport: 'websocket' | 'sse'): void {
+  if (transport === 'websocket') world.socket.end(1006, null)
+  else world.http.newest.end(0, null)
+}
+
+describe('stores', () => {
+  test('run at once, tell changes, stop; and self and others part the members', async () => {
+    world.client('bob').enter('r')
+    const room = world.client('ana').enter('r', { data: { mood: 'calm' } })
+    const counts: number[] = []
+    const stop = room.count.subscribe((count) => counts.push(count))
+    expect(counts).toEqual([0])
+    expect(room.mode.get()).toBe(null)
+    await world.pass()
+    expect(counts).toEqual([0, 2])
+    expect(room.self.get()).toMatchObject({ user: 'ana', data: { mood: 'calm' } })
+    expect(room.others.get().map(({ user }) => user)).toEqual(['bob'])
+    expect(room.mode.get()).toBe('full')
+    stop()
+    world.client('cem').enter('r')
+    await world.pass()
+    expect(counts).toEqual([0, 2])
+    expect(users(room)).toEqual(['ana', 'bob', 'cem'])
+  })
+
+  test('who did not change keeps identity, through a reconnect too', async () => {
+    const bob = world.client('bob').enter('r')
+    const room = world.client('ana').enter('r')
+    await world.pass()
+    const before = room.others.get()
+    let told = -1
+    room.others.subscribe(() => told++)
+    room.set({ x: 1 })
+    world.socket.end(1006, null)
+    await world.pass(300)
+    expect(room.others.get()).toBe(before)
+    expect(told).toBe(0)
+    bob.set({ y: 2 })
+    await world.pass(200)
+    expect(room.others.get()[0]).toMatchObject({ data: { y: 2 } })
+  })
+
+  test('a subscriber or listener that throws is reported and disturbs nobody', async () => {
+    const room = world.client('ana').enter('r')
+    let armed = false
+    room.members.subscribe(() => {
+      if (armed) throw new Error('mine')
+    })
+    room.on('join', () => {
+      throw new Error('mine too')
+    })
+    await world.pass()
+    armed = true
+    const seen: number[] = []
+    room.count.subscribe((count) => seen.push(count))
+    world.client('bob').enter('r')
+    await world.pass()
+    expect(seen).toEqual([1, 2])
+    expect(world.errors.map(String)).toEqual(['Error: mine too', 'Error: mine'])
+  })
+})
+
+describe('desired state', () => {
+  test.each(both)(
+    'A11: a server that forgot everything is told the whole; then a patch works, %s',
+    async (transport) => {
+      const watcher = world.client('watcher', { transport }).enter('r')
+      const room = world.client('ana', { transport }).enter('r', { data: { name: 'A', color: 'red' } })
+      await world.pass(1_000)
+      room.set({ tool: 'pen' })
+      await world.pass(200)
+      world.server.restart()
+      await world.pass(1_000)
+      expect(world.users('r')).toEqual(['ana', 'watcher'])
+      expect(watcher.others.get()[0]?.data).toEqual({ name: 'A', color: 'red', tool: 'pen' })
+      room.set({ color: 'blue' })
+      await world.pass(200)
+      expect(watcher.others.get()[0]?.data).toEqual({ name: 'A', color: 'blue', tool: 'pen' })
+    },
+  )
+
+  test.each(both)(
+    'what was set while cut off arrives, and a key removed meanwhile is gone, %s',
+    async (transport) => {
+      const room = world.client('ana', { transport }).enter('r', { data: { a: 1, b: 2 } })
+      await world.pass(200)
+      drop(transport)
+      room.set({ c: 3 })
+      room.set({ c: 4 }, { replace: true })
+      await world.pass(500)
+      expect(world.server.roster('r')[0]?.data).toEqual({ c: 4 })
+    },
+  )
+
+  test.each(both)('A12: idle stays idle through reconnects; nobody hears of them, %s', async (transport) => {
+    const watcher = world.client('watcher').enter('r')
+    const page = new FakePage()
+    world.client('ana', { transport }, page).enter('r')
+    await world.pass(121_000)
+    expect(watcher.others.get()[0]?.status).toBe('idle')
+    const events = eventsOf(watcher)
+    for (let i = 0; i < 5; i++) {
+      drop(transport)
+      await world.pass(6_000)
+    }
+    expect(events).toEqual([])
+    page.input()
+    await world.pass(200)
+    expect(events).toEqual(['update ana active'])
+  })
+
+  test('idle time runs on while there is no connection', async () => {
+    const watcher = world.client('watcher').enter('r')
+    await world.pass()
+    const page = new FakePage()
+    world.client('ana', { transport: 'websocket' }, page).enter('r')
+    await world.pass(100_000)
+    world.refuse = [1006, 1006, 1006, 1006, 1006]
+    world.socket.end(1006, null)
+    await world.pass(60_000)
+    expect(watcher.others.get()[0]).toMatchObject({ user: 'ana', status: 'idle' })
+  })
+
+  test('hidden is away, at once; a chosen status beats both until it is given back', async () => {
+    const page = new FakePage()
+    const room = world.client('ana', {}, page).enter('r')
+    await world.pass(200)
+    page.setHidden(true)
+    await world.pass()
+    expect(world.server.roster('r')[0]?.status).toBe('away')
+    room.setStatus('active')
+    await world.pass(200)
+    expect(world.server.roster('r')[0]?.status).toBe('active')
+    room.setStatus(null)
+    await world.pass(200)
+    expect(world.server.roster('r')[0]?.status).toBe('away')
+  })
+
+  test('ten sets a second at most; the newest of each key always arrives', async () => {
+    const room = world.client('ana').enter('r')
+    await world.pass(1_000)
+    for (let i = 0; i < 100; i++) {
+      room.set({ i, [`k${i % 3}`]: i })
+      await world.pass(10)
+    }
+    await world.pass(200)
+    const sets = world.server.said.filter(({ type }) => type === 'set')
+    expect(sets.length).toBeGreaterThanOrEqual(9)
+    expect(sets.length).toBeLessThanOrEqual(11)
+    expect(world.server.roster('r')[0]?.data).toEqual({ i: 99, k0: 99, k1: 97, k2: 98 })
+  })
+
+  test('a set that a throttled timer left lying goes with the next frame', async () => {
+    const room = world.client('ana').enter('r')
+    await world.pass(1_000)
+    room.set({ a: 1 })
+    // A timer that was asked for and does not come: as in a hidden tab.
+    world.stalled = true
+    room.set({ a: 2 })
+    await world.pass(9_000)
+    expect(world.server.roster('r')[0]?.data).toEqual({ a: 2 })
+  })
+})
+
+describe('A32: data that JSON cannot carry is refused at the call', () => {
+  test.each([
+    [{ x: Number.NaN }, 'data.x is NaN'],
+    [{ deep: [1, { y: Number.POSITIVE_INFINITY }] }, 'data.deep[1].y is Infinity'],
+    [{ f: () => 0 }, 'function'],
+    [{ n: 1n }, 'bigint'],
+    [[1], 'must be an object'],
+    [5, 'must be an object'],
+    [null, 'must be an object'],
+    [{ text: 'x'.repeat(1_100) }, 'the limit is 1024'],
+    [{ text: '😀'.repeat(260) }, 'the limit is 1024'],
+  ])('%#: %s', async (data, message) => {
+    const room = world.client('ana').enter('r', { data: { kept: true } })
+    await world.pass(200)
+    expect(() => room.set(data as object)).toThrow(message)
+    await world.pass(200)
+    expect(world.server.roster('r')[0]?.data).toEqual({ kept: true })
+  })
+
+  test('circles, toJSON and undefined', () => {
+    const client = world.client('ana')
+    const room = client.enter('r')
+    const circle: Record<string, unknown> = {}
+    circle.me = circle
+    expect(() => room.set(circle)).toThrow('circle')
+    const endless: Record<string, unknown> = {}
+    endless.toJSON = () => endless
+    expect(() => room.set(endless)).toThrow('circle')
+    room.set({ at: new Date(0), nothing: undefined, none: null })
+    expect(() => client.enter('other', { data: { x: Number.NaN } })).toThrow('NaN')
+    for (const id of ['', '.', '..', 'x'.repeat(257), '\ud800'])
+      expect(() => client.enter(id)).toThrow('room')
+  })
+
+  test('the size counts after the merge', async () => {
+    const room = world.client('ana').enter('r', { data: { a: 'x'.repeat(600) } })
+    expect(() => room.set({ b: 'x'.repeat(600) })).toThrow('1024')
+    room.set({ b: 'x'.repeat(600) }, { replace: true })
+    await world.pass()
+    expect(Object.keys(world.server.roster('r')[0]?.data ?? {})).toEqual(['b'])
+  })
+
+  test('a key named __proto__ is a key', async () => {
+    const room = world.client('ana').enter('r')
+    room.set(JSON.parse('{"__proto__":{"x":1}}'))
+    await world.pass(200)
+    const join = world.server.said.find(({ type }) => type === 'join')
+    expect(JSON.stringify(join?.data)).toBe('{"__proto__":{"x":1}}')
+    expect(({} as { x?: number }).x).toBeUndefined()
+  })
+})
+
+describe('A15: nobody flickers', () => {
+  test.each(both)(
+    'ten reconnects: no event at others, and our own list never empties, %s',
+    async (transport) => {
+      const watcher = world.client('watcher').enter('r')
+      await world.pass()
+      const room = world.client('ana', { transport }).enter('r')
+      await world.pass(200)
+      const events = eventsOf(watcher)
+      const lengths: number[] = []
+      room.others.subscribe((others) => lengths.push(others.length))
+      for (let i = 0; i < 10; i++) {
+        drop(transport)
+        await world.pass()
+        expect(room.health.get().stale).toBe(true)
+        expect(room.connection.get()).toBe('reconnecting')
+        await world.pass(6_000)
+        expect(room.health.get().stale).toBe(false)
+      }
+      expect(events).toEqual([])
+      expect(Math.min(...lengths)).toBe(1)
+    },
+  )
+
+  test('while the server settles, the missing are stale, not gone', async () => {
+    const room = world.client('ana').enter('r')
+    world.client('bob').enter('r')
+    await world.pass(6_000)
+    const lengths: number[] = []
+    room.others.subscribe((others) => lengths.push(others.length))
+    const events = eventsOf(room)
+    world.server.options.settlingMs = 30_000
+    world.random = 0
+    const bobs = world.sockets.find(({ connection }) => connection?.user === 'bob')
+    if (bobs) bobs.cut = true
+    world.server.restart()
+    await world.pass(100)
+    expect(room.others.get()).toMatchObject([{ user: 'bob', stale: true }])
+    expect(room.health.get()).toMatchObject({ settling: true, stale: false })
+    expect(room.count.get()).toBe(2)
+    await world.pass(31_000)
+    expect(Math.min(...lengths)).toBe(1)
+    // `since` is new after a loss of memory: an update, and no join or leave.
+    expect(events).toEqual(['update ana active', 'update bob active'])
+    expect(room.others.get()[0]?.stale).toBeUndefined()
+    expect(room.health.get().settling).toBe(false)
+  })
+
+  test('who does not come back leaves when the settling is over', async () => {
+    const room = world.client('ana').enter('r')
+    const bob = world.client('bob')
+    bob.enter('r')
+    await world.pass(6_000)
+    const events = eventsOf(room)
+    world.server.options.settlingMs = 5_000
+    world.server.restart()
+    bob.close()
+    await world.pass(4_000)
+    expect(users(room)).toEqual(['ana', 'bob'])
+    await world.pass(2_000)
+    expect(users(room)).toEqual(['ana'])
+    expect(events.filter((event) => !event.startsWith('update'))).toEqual(['leave bob active'])
+  })
+})
+
+describe('gaps', () => {
+  const gap = { type: 'diff', room: 'r', prev: 50, version: 51, count: 9, join: [] }
+
+  test('WebSocket: a snapshot is asked for, once', async () => {
+    const room = world.client('ana').enter('r')
+    await world.pass()
+    world.socket.send([gap, { ...gap, prev: 51, version: 52 }])
+    world.socket.send([{ ...gap, prev: 52, version: 53 }])
+    await world.pass()
+    expect(world.server.said.filter(({ type }) => type === 'snapshot').length).toBeLessThanOrEqual(2)
+    expect(users(room)).toEqual(['ana'])
+    expect(room.health.get().stale).toBe(false)
+  })
+
+  test('SSE: a new stream with resume alone, which claims no state', async () => {
+    const room = world.client('ana', { transport: 'sse' }).enter('r')
+    await world.pass()
+    world.http.newest.send([gap])
+    await world.pass(300)
+    expect(world.http.opens.length).toBe(2)
+    const { url, headers } = world.http.opens[1] as { url: URL; headers: object }
+    expect(url.searchParams.has('resume')).toBe(true)
+    expect(url.searchParams.has('since')).toBe(false)
+    expect(headers).not.toHaveProperty('Last-Event-ID')
+    expect(room.health.get().stale).toBe(false)
+  })
+
+  test('a server that is wrong for ever is not asked more than about once a second', async () => {
+    world.client('ana').enter('r')
+    await world.pass()
+    for (let i = 0; i < 100; i++) {
+      world.socket.send([{ ...gap, prev: 50 + i, version: 51 + i }])
+      await world.pass(100)
+    }
+    expect(world.server.said.filter(({ type }) => type === 'snapshot').length).toBeLessThanOrEqual(11)
+  })
+
+  test('a replica that is behind does not take anyone away', async () => {
+    const room = world.client('ana').enter('r')
+    world.client('bob').enter('r')
+    await world.pass()
+    const events = eventsOf(room)
+    const { epoch, version } = world.server.room('r')
+    const socket = world.sockets[0]
+    socket?.send([
+      {
+        type: 'snapshot',
+        room: 'r',
+        epoch,
+        version: version - 1,
+        mode: 'full',
+        count: 1,
+        members: world.server.roster('r').slice(0, 1),
+      },
+    ])
+    expect(users(room)).toEqual(['ana', 'bob'])
+    await world.pass(2_000)
+    expect(world.server.said.filter(({ type }) => type === 'snapshot').length).toBe(1)
+    expect(events).toEqual([])
+    expect(users(room)).toEqual(['ana', 'bob'])
+  })
+})
+
+describe('A42, A43: connections and entries', () => {
+  test('two clients of one user are two connections; the state of one does not touch the other', async () => {
+    const one = world.client('ana').enter('r', { data: { n: 1 } })
+    const two = world.client('ana')
+    two.enter('r', { data: { n: 2 } })
+    await world.pass()
+    expect(one.self.get()).toMatchObject({ connections: 2, data: { n: 2 } })
+    two.close()
+    await world.pass()
+    expect(one.self.get()).toMatchObject({ connections: 1, data: { n: 1 } })
+  })
+
+  test('entries of one client into one room share the lease; the late leave of the first removes nothing', async () => {
+    const watcher = world.client('watcher').enter('r')
+    await world.pass()
+    const events = eventsOf(watcher)
+    const client = world.client('ana')
+    const first = client.enter('r')
+    const second = client.enter('r')
+    await world.pass()
+    first.leave()
+    first.leave()
+    await world.pass()
+    expect(users(second)).toEqual(['ana', 'watcher'])
+    expect(() => first.set({ a: 1 })).toThrow('left')
+    second.leave()
+    await world.pass()
+    expect(events).toEqual(['join ana active', 'leave ana active'])
+  })
+
+  test('join, leave, join within a tick ends in the room, with one connection', async () => {
+    const client = world.client('ana')
+    client.enter('r').leave()
+    const room = client.enter('r')
+    await world.pass()
+    expect(users(room)).toEqual(['ana'])
+    expect(world.sockets.length).toBe(1)
+  })
+
+  test('after the last leave there is no timer, no listener, no connection', async () => {
+    const page = new FakePage()
+    const client = world.client('ana', {}, page)
+    const a = client.enter('a')
+    const b = client.enter('b')
+    await world.pass(200)
+    a.leave()
+    await world.pass()
+    expect(world.users('a')).toEqual([])
+    expect(world.users('b')).toEqual(['ana'])
+    b.leave()
+    await world.pass()
+    expect(world.users('b')).toEqual([])
+    expect(client.connection.get()).toBe('initial')
+    expect(page.listeners).toBe(0)
+    world.server.stop()
+    const { vi } = await import('vitest')
+    expect(vi.getTimerCount()).toBe(0)
+    client.enter('a')
+    await world.pass()
+    expect(world.users('a')).toEqual(['ana'])
+  })
+
+  test('an observer may enter again to be present', async () => {
+    for (const transport of both) {
+      const client = world.client('ana', { transport })
+      const room = client.enter(transport, { observe: true })
+      await world.pass()
+      expect(world.users(transport)).toEqual([])
+      client.enter(transport, { data: { now: 'here' } })
+      await world.pass()
+      expect(room.self.get()).toMatchObject({ user: 'ana', data: { now: 'here' } })
+    }
+  })
+})
+
+describe('the server ends our lease in a room', () => {
+  test('the room says so, stays left over a reconnect, and can be entered anew', async () => {
+    const client = world.client('ana')
+    const room = client.enter('r')
+    const other = client.enter('other')
+    await world.pass(6_000)
+    const reasons: string[] = []
+    room.on('ended', ({ reason }) => reasons.push(reason))
+    const connection = world.socket.connection
+    if (connection) world.server.leave(connection, 'r', 'kicked')
+    world.socket.send([{ type: 'ended', room: 'r', reason: 'kicked' }])
+    expect(reasons).toEqual(['kicked'])
+    expect(room.health.get().ended).toBe('kicked')
+    expect(users(room)).toEqual([])
+    world.socket.end(1006, null)
+    await world.pass(300)
+    expect(world.users('r')).toEqual([])
+    expect(users(other)).toEqual(['ana'])
+    client.enter('r')
+    await world.pass()
+    expect(users(room)).toEqual(['ana'])
+    expect(room.health.get().ended).toBe(null)
+  })
+})
+
+describe('counts mode', () => {
+  test('the number moves, names go and come back, and self stays', async () => {
+    world.end()
+    world = new World({ countsAbove: 3, countsBelow: 3 })
+    const room = world.client('ana').enter('r', { data: { me: 1 } })
+    const modes: string[] = []
+    room.on('mode', ({ mode }) => modes.push(mode))
+    const events = eventsOf(room)
+    await world.pass()
+    const crowd = ['b', 'c', 'd', 'e'].map((user) => world.client(user))
+    for (const client of crowd) client.enter('r')
+    await world.pass(200)
+    expect(room.mode.get()).toBe('counts')
+    expect(room.count.get()).toBe(5)
+    expect(room.others.get()).toEqual([])
+    expect(room.sample.get().map(({ user }) => user)).toContain('ana')
+    room.set({ me: 2 })
+    await world.pass(200)
+    expect(events.filter((event) => event.startsWith('leave'))).toEqual([])
+    for (const client of crowd.slice(1)) client.close()
+    await world.pass(200)
+    expect(room.mode.get()).toBe('full')
+    expect(users(room)).toEqual(['ana', 'b'])
+    expect(modes).toEqual(['counts', 'full'])
+    expect(room.self.get()?.data).toEqual({ me: 2 })
+  })
+})
+
+describe('hostile messages on an open connection', () => {
+  test('nothing throws, nothing is corrupted, the connection stays', async () => {
+    const room = world.client('ana').enter('r')
+    await world.pass()
+    const odd = [
+      [null, 5, 'x', []],
+      [{ type: 'ok', id: 999 }, { type: 'error', id: 999, code: 'x' }, { type: 'error' }],
+      [
+        { type: 'signals', room: 'r', signals: null },
+        { type: 'page' },
+        { type: 'from the future', room: 'r' },
+      ],
+      [
+        { type: 'diff', room: '__proto__', prev: 0, version: 1 },
+        { type: 'snapshot', room: 'constructor' },
+      ],
+      [{ type: 'beat' }, { type: 'health' }, { type: 'expiring', inMs: 'soon' }, { type: 'pong', n: {} }],
+    ]
+    for (const frames of odd) world.socket.send(frames as object[])
+    await world.pass()
+    expect(users(room)).toEqual(['ana'])
+    expect(world.sockets.length).toBe(1)
+    expect(world.errors).toEqual([])
+  })
+})
