@@ -56,6 +56,9 @@ type Options struct {
 	Reconnect bool // comes back by itself, as an EventSource does
 	NoWait    bool // Open does not wait for `ready` and the rooms
 	Multi     bool // SSE: /v1/stream even for one room
+	// GiveUp closes the socket this long after it was dialed, whatever has come
+	// by then.
+	GiveUp time.Duration
 	Small     bool // a receive buffer of 4 KiB
 
 	Query  url.Values
@@ -275,6 +278,15 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	c.mu.Lock()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
+	if c.o.GiveUp > 0 {
+		c.wg.Go(func() {
+			select {
+			case <-time.After(c.o.GiveUp):
+				l.Close()
+			case <-c.ctx.Done():
+			}
+		})
+	}
 	return l, nil
 }
 
