@@ -62,5 +62,10 @@ func DefaultTiming() Timing {
 }
 
 // ClockClamp is the most by which a [LeaseClock] advances between two
-// observations.
+// observations, with leases of at least six times that.
 const ClockClamp = 2 * time.Second
+
+// ClockClamp is how much lease time a gap costs at most: 2 s, and a sixth of a
+// short lease. Evidence may be 65 % of a lease old when the gap begins (a plain
+// stream that is about to rotate), and what is left must do for the way back.
+func (t Timing) ClockClamp() time.Duration { return min(ClockClamp, t.Lease/6) }

@@ -57,6 +57,7 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 		index: o.Index, epoch: o.Epoch, timing: o.Timing, limits: o.Limits,
 		version: o.Version, rooms: make(map[RoomID]*room),
 	}
+	p.clock.Clamp = o.Timing.ClockClamp()
 	p.clock.Advance(now)
 	if o.Settling {
 		p.settled = o.Timing.Lease

@@ -124,6 +124,23 @@ func TestCodesSayRetryOrStop(t *testing.T) {
 	}
 }
 
+// A gap must leave a plain stream, whose evidence may be 65 % of a lease old, the
+// time to come back: at most 300 ms and a sixth of the lease, whichever is less.
+func TestClockClampLeavesTimeToComeBack(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		30 * time.Second: 2 * time.Second, 12 * time.Second: 2 * time.Second,
+		3 * time.Second: 500 * time.Millisecond, 600 * time.Millisecond: 100 * time.Millisecond,
+	} {
+		got := rollcall.Timing{Lease: lease}.ClockClamp()
+		if got != want {
+			t.Errorf("lease %v: clamp %v, want %v", lease, got, want)
+		}
+		if worst := lease*65/100 + got + min(300*time.Millisecond, lease/6); worst >= lease {
+			t.Errorf("lease %v: a gap leaves nobody time to come back: %v", lease, worst)
+		}
+	}
+}
+
 func TestLeaseClockIsClamped(t *testing.T) {
 	var c rollcall.LeaseClock
 	now := startTime

@@ -3,8 +3,6 @@ package server
 import (
 	"sync/atomic"
 	"time"
-
-	"rollcall"
 )
 
 // instant is a time on the node's monotonic clock, in milliseconds since a
@@ -21,7 +19,8 @@ func (i instant) sub(earlier instant) time.Duration {
 // its silence is not held against it, and only answers to what was sent since
 // are evidence.
 type hubClock struct {
-	began time.Time
+	began time.Time     // static after start
+	clamp time.Duration // static after start
 	gaps  atomic.Pointer[gaps]
 }
 
@@ -33,7 +32,9 @@ type gaps struct {
 	skipped time.Duration // the sum of that over all gaps
 }
 
-func (c *hubClock) start(now time.Time) {
+// start starts the clock; a gap counts for at most clamp.
+func (c *hubClock) start(now time.Time, clamp time.Duration) {
+	c.clamp = clamp
 	c.began = now.Add(-time.Second)
 	c.gaps.Store(&gaps{pulse: c.at(now)})
 }
@@ -48,9 +49,9 @@ func (c *hubClock) observe(now instant) bool {
 	g := *c.gaps.Load()
 	gap := now.sub(g.pulse)
 	g.pulse = now
-	ended := gap > rollcall.ClockClamp
+	ended := gap > c.clamp
 	if ended {
-		g.end, g.last = now, gap-rollcall.ClockClamp
+		g.end, g.last = now, gap-c.clamp
 		g.skipped += g.last
 	}
 	c.gaps.Store(&g)
@@ -65,7 +66,7 @@ func (c *hubClock) clamped(i instant) instant {
 	if i < g.end {
 		skipped -= g.last
 	}
-	if beyond := i.sub(g.pulse) - rollcall.ClockClamp; beyond > 0 {
+	if beyond := i.sub(g.pulse) - c.clamp; beyond > 0 {
 		skipped += beyond // in a gap that no pulse has noticed yet
 	}
 	return i.add(-skipped)
@@ -76,5 +77,5 @@ func (c *hubClock) clamped(i instant) instant {
 // moment.
 func (c *hubClock) fresh(now, answered instant) bool {
 	g := c.gaps.Load()
-	return answered >= g.end && now.sub(g.pulse) <= rollcall.ClockClamp
+	return answered >= g.end && now.sub(g.pulse) <= c.clamp
 }

@@ -61,7 +61,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 		h.rooms[i].rooms = make(map[rollcall.RoomID]*room)
 	}
 	h.connections.byID = make(map[rollcall.ConnectionID]*connection)
-	h.clock.start(time.Now())
+	h.clock.start(time.Now(), h.timing.ClockClamp())
 	h.firstStream = uint64(time.Now().Unix())
 	h.admission.limits = o.Limits
 	h.fanout = newFanout(h)

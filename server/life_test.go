@@ -350,7 +350,7 @@ func TestAReaderThatTakesNothingIsEnded(t *testing.T) {
 func TestASuspendedNodeHoldsNoSilenceAgainstAnybody(t *testing.T) {
 	var c hubClock
 	began := time.Now()
-	c.start(began)
+	c.start(began, 2*time.Second)
 	at := func(d time.Duration) instant { return c.at(began.Add(d)) }
 	for d := time.Duration(0); d <= time.Second; d += 250 * time.Millisecond {
 		c.observe(at(d))

@@ -81,8 +81,8 @@ func (o *Oracle) observe(now time.Time, partition int) *oraclePartition {
 		o.partitions[partition] = p
 	}
 	passed := now.Sub(p.last)
-	if passed > 2*time.Second {
-		passed = 2 * time.Second
+	if most := min(2*time.Second, o.timing.Lease/6); passed > most {
+		passed = most
 	}
 	if passed > 0 {
 		p.clock += passed
