@@ -124,6 +124,19 @@ func (c *client) say(ctx context.Context, command string) (time.Time, error) {
 	return at, nil
 }
 
+// settled waits until a plain client has just come back from a rotation, so that
+// what happens next happens to an open stream: the next rotation is 45 % of a
+// lease away at least.
+func (c *client) settled(ctx context.Context) error {
+	if c.Kind != kindPlain {
+		return nil
+	}
+	if !c.await(ctx, func() bool { return time.Since(c.proof(c.Users[0])) < lease/5 }) {
+		return fmt.Errorf("plain client of %v does not come back: %v", c.Users, c.trouble())
+	}
+	return nil
+}
+
 // kill ends the process as a crash does.
 func (c *client) kill(context.Context) (time.Time, error) {
 	at := time.Now()

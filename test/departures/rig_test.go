@@ -139,7 +139,11 @@ func (r *rig) depart(clients []*client, f fault, promised func(kind) promise) {
 	errs := make([]error, len(clients))
 	var going sync.WaitGroup
 	for i, c := range clients {
-		going.Go(func() { faults[i], errs[i] = f(c, r.ctx) })
+		going.Go(func() {
+			if errs[i] = c.settled(r.ctx); errs[i] == nil {
+				faults[i], errs[i] = f(c, r.ctx)
+			}
+		})
 	}
 	going.Wait()
 	for _, err := range errs {

@@ -48,6 +48,21 @@ func killed(r *rig) {
 	r.depart(clients, (*client).kill, socketEnds)
 }
 
+// killedInTheGap kills a plain EventSource that the server has just sent to come
+// back: no connection is there to end, so only the lease tells.
+func killedInTheGap(r *rig) {
+	r.serve()
+	c := r.client(kindPlain, r.server.url, kindPlain.short())
+	r.assembled()
+	seen := len(c.goodbyes())
+	if !c.await(r.ctx, func() bool { return len(c.goodbyes()) > seen }) {
+		r.t.Fatal("the stream is not rotated")
+	}
+	at, err := c.kill(r.ctx)
+	r.must(err)
+	r.departed(c.Kind, c.Users[0], atMostLease, at, func() time.Time { return c.proof(c.Users[0]) })
+}
+
 // frozen also wakes the clients again: each is back once, and the viewers have
 // been told of one leave and one join.
 func frozen(r *rig) {
@@ -100,6 +115,7 @@ func oneOfTwo(r *rig) {
 	r.assembled()
 	from := time.Now()
 	for _, c := range first {
+		r.must(c.settled(r.ctx))
 		_, err := c.say(r.ctx, sayClose)
 		r.must(err)
 	}
@@ -121,6 +137,7 @@ func reloaded(r *rig) {
 	from := time.Now()
 	before := make([]int, len(clients))
 	for i, c := range clients {
+		r.must(c.settled(r.ctx))
 		before[i] = c.opens()
 		_, err := c.say(r.ctx, sayReload)
 		r.must(err)

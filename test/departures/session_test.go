@@ -243,6 +243,7 @@ func (s *session) obey(command string) {
 		err = do(ctx, s.http, "DELETE", s.URL+roomPath(s.Room)+"/connections/"+r.Connection, r.Resume, "", nil)
 	case command == sayLeave:
 		err = r.post(ctx, s.http, s.URL, "/release", `{}`)
+		end()
 	case s.Kind == kindLease:
 		err = r.post(ctx, s.http, s.URL, "/release", `{"closing":true,"resume":"`+r.Resume+`"}`)
 	case command == sayBeacon:

@@ -25,6 +25,7 @@ var rows = []row{
 	{way: "tab closed", run: tabClosed},
 	{way: "tab closed, with a beacon", run: tabClosedBeacon},
 	{way: "process killed (kill -9)", run: killed},
+	{way: "killed between two streams", run: killedInTheGap},
 	{way: "process frozen (SIGSTOP)", run: frozen},
 	{way: "reads on, never answers", run: silent},
 	{way: "killed, proxy holds its side open", run: heldByProxy},
