@@ -146,6 +146,16 @@ func (s *sub) unviewLocked() {
 	}
 }
 
+// dropUnseenLocked drops the rooms that the connection observed on a stream that
+// was replaced and does not ask for on the new one.
+func (c *connection) dropUnseenLocked() {
+	for i := len(c.subs) - 1; i >= 0; i-- {
+		if s := c.subs[i]; s.room == nil && !s.leased() {
+			c.dropLocked(s)
+		}
+	}
+}
+
 // settleLocked forgets the connection if nothing keeps it.
 func (c *connection) settleLocked() {
 	if c.stream != nil || c.gone {

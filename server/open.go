@@ -179,6 +179,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 		}
 		sub.viewLocked(r, v)
 	}
+	c.dropUnseenLocked()
 	s.pumpLocked(nil)
 	h.pulse.open(s)
 	return s

@@ -89,6 +89,9 @@ func (s *stream) pumpLocked(extra []byte) {
 	}
 	if len(b) == 0 {
 		putBuffer(p, b)
+		if s.told {
+			s.finishLocked()
+		}
 		return
 	}
 	if s.proto == protocolSSE && !s.told {
