@@ -150,7 +150,7 @@ func TestA19SuspendedServerKeepsItsClients(t *testing.T) {
 		}
 		dead := s.Open(t, over, in("dead"))
 		frozen := s.Open(t, over, in("frozen"))
-		w.Until(2*time.Second, "all there", func() bool { return len(w.List(room).Members) == 20 })
+		w.Until(soon, "all there", func() bool { return len(w.List(room).Members) == 20 })
 		s.Signal(syscall.SIGSTOP)
 		stopped := time.Now()
 		dead.Kill()
@@ -177,7 +177,7 @@ func TestA19SuspendedServerKeepsItsClients(t *testing.T) {
 // TestA39PongsProveLife: a client that says nothing lives by its answers to
 // pings, or to beats; without them it is gone, whatever else it sends.
 func TestA39PongsProveLife(t *testing.T) {
-	short := harness.Config{Lease: 1200 * time.Millisecond, Beat: 350 * time.Millisecond}
+	short := harness.Config{Lease: 2 * time.Second, Beat: 600 * time.Millisecond}
 	t.Run("answers", func(t *testing.T) {
 		harness.Each(t, func(t *testing.T, over harness.Transport) {
 			s := harness.Start(t, short)
@@ -197,7 +197,7 @@ func TestA39PongsProveLife(t *testing.T) {
 			o.Silent = true
 			ana := joined(t, s, over, w, o)
 			w.Until(s.Gone(), "ana goes", gone(w, "ana"))
-			ana.Until(2*time.Second, "her stream ends", func() bool { return len(ana.Ends()) == 1 })
+			ana.Until(soon, "her stream ends", func() bool { return len(ana.Ends()) == 1 })
 			end := ana.Ends()[0]
 			if end.Bye != "expired" || end.Back == nil || over == harness.WS && end.Code != 4504 {
 				t.Errorf("end: got %+v, want bye expired, to come back, and 4504", end)

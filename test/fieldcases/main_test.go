@@ -15,7 +15,7 @@ import (
 
 // most is how many tests run at a time. Nearly all of their time is waiting, so
 // it is not the number of cores.
-const most = "24"
+const most = "16"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 
 // room is the room of tests that need one.
 const room = "doc/42 ü"
+
+// soon is the most that a test waits for what has to happen at once, on a busy
+// machine.
+const soon = 5 * time.Second
 
 // in is the options of a user in the room.
 func in(user string) harness.Options {
@@ -57,6 +61,6 @@ func sawOnly(t *testing.T, w *harness.Client, user string, joins, leaves int) {
 func joined(t *testing.T, s *harness.Server, over harness.Transport, w *harness.Client, o harness.Options) *harness.Client {
 	t.Helper()
 	c := s.Open(t, over, o)
-	w.Until(2*time.Second, o.User+" on the list", func() bool { return w.Has(o.Rooms[0], o.User) })
+	w.Until(soon, o.User+" on the list", func() bool { return w.Has(o.Rooms[0], o.User) })
 	return c
 }

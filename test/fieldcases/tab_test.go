@@ -14,7 +14,7 @@ func TestA04OnlyTheLastTabLeaves(t *testing.T) {
 		w := s.Watch(t, over, room)
 		connections := func(n int) {
 			t.Helper()
-			harness.Eventually(t, 2*time.Second, "the number of ana's connections", func() bool {
+			harness.Eventually(t, soon, "the number of ana's connections", func() bool {
 				m, ok := s.Member(room, "ana")
 				if !ok || s.Count(room) != 1 {
 					t.Fatalf("ana is not there once: present %v, count %d", ok, s.Count(room))
@@ -35,7 +35,7 @@ func TestA04OnlyTheLastTabLeaves(t *testing.T) {
 		connections(1)
 		w.Never(2*s.Grace, "a leave before the last tab", func() bool { return len(w.Leaves(room, "ana")) > 0 })
 		t2.Close()
-		w.Until(2*time.Second, "ana's leave", gone(w, "ana"))
+		w.Until(soon, "ana's leave", gone(w, "ana"))
 		sawOnly(t, w, "ana", 1, 1)
 		if l := w.Leaves(room, "ana"); l[0].Reason != "closed" {
 			t.Errorf("reason: got %q, want closed", l[0].Reason)
@@ -113,7 +113,7 @@ func TestA16DevicesDoNotFightOverTheStatus(t *testing.T) {
 			t.Errorf("updates: got %d, want one at most, for the second connection", n)
 		}
 		d1.Close()
-		w.Until(time.Second+s.Grace, "away", func() bool { m, _ := w.Member(room, "ana"); return m.Status == "away" })
+		w.Until(soon, "away", func() bool { m, _ := w.Member(room, "ana"); return m.Status == "away" })
 		was, turns := "active", 0
 		for _, u := range w.Updates(room, "ana") {
 			if u.Member.Status != was {
@@ -142,7 +142,7 @@ func TestA42DuplicatedTabsAreTwoConnections(t *testing.T) {
 		if got, want := second.Ready().Connection, first.Ready().Connection; got != want {
 			t.Errorf("connection of the copy: got %s, want %s", got, want)
 		}
-		first.Until(2*time.Second, "the first is replaced", func() bool { return len(first.Ends()) == 1 })
+		first.Until(soon, "the first is replaced", func() bool { return len(first.Ends()) == 1 })
 		if end := first.Ends()[0]; end.Bye != "replaced" || over == harness.WS && end.Code != 4409 {
 			t.Errorf("end of the first: got %+v, want replaced and 4409", end)
 		}
@@ -153,12 +153,12 @@ func TestA42DuplicatedTabsAreTwoConnections(t *testing.T) {
 		second.Set(room, `{"data":{"tab":2},"replace":true}`)
 		again.Set(room, `{"data":{"tab":3},"replace":true}`)
 		second.Set(room, `{"status":"idle"}`)
-		w.Until(3*time.Second, "two connections", func() bool {
+		w.Until(soon, "two connections", func() bool {
 			m, _ := w.Member(room, "ana")
 			return m.Connections == 2 && string(m.Data) == `{"tab":3}`
 		})
 		again.Close()
-		w.Until(2*time.Second, "the state of the tab that stays", func() bool {
+		w.Until(soon, "the state of the tab that stays", func() bool {
 			m, _ := w.Member(room, "ana")
 			return m.Connections == 1 && string(m.Data) == `{"tab":2}` && m.Status == "idle"
 		})

@@ -59,7 +59,7 @@ type Options struct {
 	// GiveUp closes the socket this long after it was dialed, whatever has come
 	// by then.
 	GiveUp time.Duration
-	Small     bool // a receive buffer of 4 KiB
+	Small  bool // a receive buffer of 4 KiB
 
 	Query  url.Values
 	Header http.Header

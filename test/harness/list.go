@@ -49,6 +49,12 @@ func (l *List) Users() []string {
 	return users
 }
 
+// leave forgets a room that the client leaves by itself.
+func (ls *lists) leave(room string) {
+	delete(ls.rooms, room)
+	ls.left[room] = true
+}
+
 // told is everything that an event of a room may carry.
 type told struct {
 	Room    string
@@ -69,13 +75,14 @@ type told struct {
 // it.
 type lists struct {
 	rooms   map[string]*List
+	left    map[string]bool // rooms that the client left by itself, until it is shown them again
 	changes []Change
 	named   map[[2]string]bool // room and user, of everybody who was named
 	faults  []string
 }
 
 func newLists() lists {
-	return lists{rooms: make(map[string]*List), named: make(map[[2]string]bool)}
+	return lists{rooms: make(map[string]*List), left: make(map[string]bool), named: make(map[[2]string]bool)}
 }
 
 func (ls *lists) fault(e *Event, format string, args ...any) {
@@ -96,6 +103,10 @@ func (ls *lists) apply(e *Event, only string) {
 		ls.fault(e, "names no room")
 		return
 	}
+	if ls.left[d.Room] && e.Name != "snapshot" {
+		return // was under way when the client left
+	}
+	delete(ls.left, d.Room)
 	switch e.Name {
 	case "snapshot", "mode":
 		ls.snapshot(e, &d)

@@ -258,7 +258,15 @@ func (c *Client) text(st *stream, payload []byte) {
 }
 
 // Send sends a text frame as it is.
-func (c *Client) Send(text string) { c.SendFrame(opText, []byte(text)) }
+func (c *Client) Send(text string) {
+	var m struct{ Type, Room string }
+	if json.Unmarshal([]byte(text), &m) == nil && m.Type == "leave" {
+		c.mu.Lock()
+		c.lists.leave(m.Room)
+		c.mu.Unlock()
+	}
+	c.SendFrame(opText, []byte(text))
+}
 
 // SendFrame sends a whole frame of an opcode.
 func (c *Client) SendFrame(op byte, payload []byte) { c.current().ws.write(op, payload) }
