@@ -73,8 +73,8 @@ func BenchmarkTryWrite(b *testing.B) {
 }
 
 // BenchmarkFrames is what the frames of a segment cost, without the kernel: a
-// message on a stack of its own (aside) or on that of the reader, a pong, and
-// eight messages at once.
+// message on the stack of the reader or of a worker (aside), eight messages at
+// once, and a pong.
 func BenchmarkFrames(b *testing.B) {
 	message := text(`{"type":"signal","room":"doc:42","kind":"cursor","data":{"x":100,"y":200}}`)
 	pong := frame(fin|opPong, "12345678")

@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop && unix
 
 package transport
 

@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -433,5 +434,17 @@ func TestSSEHeaderForHEAD(t *testing.T) {
 	SetSSEHeader(h)
 	if h.Get("Content-Type") != "text/event-stream" || h.Get("Content-Length") != "" {
 		t.Errorf("%v", h)
+	}
+}
+
+// Only what the client did is closed; what the network did is cut.
+func TestSSEEndsByTheNetwork(t *testing.T) {
+	for err, want := range map[error]EndKind{
+		io.EOF: Closed, syscall.ECONNRESET: Closed, io.ErrUnexpectedEOF: Closed,
+		syscall.ETIMEDOUT: Cut, syscall.EHOSTUNREACH: Cut, syscall.ENETUNREACH: Cut, syscall.ECONNABORTED: Cut,
+	} {
+		if got := new(SSE).ended(&net.OpError{Op: "read", Err: err}); got.Kind != want {
+			t.Errorf("%v: %v, want %v", err, got.Kind, want)
+		}
 	}
 }

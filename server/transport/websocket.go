@@ -24,9 +24,12 @@ type WebSocketHandler interface {
 	// caller answers by a pong with the same payload.
 	Ping(p []byte)
 	// Pong is called with the payload of a pong, 0 to 125 bytes. It may be
-	// unsolicited. Ping and Pong may run on the smallest stack, that of the
-	// idle connection: what they call should be shallow (a few hundred
-	// bytes), or each idle connection costs some KiB more.
+	// unsolicited.
+	//
+	// A ping or pong that comes alone is handled on the stack of the idle
+	// connection. As long as the handler, and what called Read, use no more
+	// than about 600 bytes of it together, that stack stays at 2 KiB; beyond,
+	// it takes 4 for the rest of the connection's life.
 	Pong(p []byte)
 }
 
@@ -46,29 +49,41 @@ func (c *WebSocket) Detached() bool { return true }
 
 // Read reads what the client sends, calls h, and returns how the stream ended.
 // It is called once, and best in a fresh goroutine after the HTTP handler has
-// returned. A panic in h goes on in the goroutine that called Read, as a
-// [*HandlerPanic] if h was running on a stack of its own.
+// returned: one that has done nothing else before, since a stack that has grown
+// does not shrink to the smallest again. A panic in h goes on in the goroutine that called Read, as a
+// [*HandlerPanic] if h was running on another stack; the connection stays open.
 //
 // After Closed or Violation the write side is still open: the caller writes its
 // close frame and calls CloseAfter. After Cut it calls Close. After Local
 // nothing is left to be done.
 func (c *WebSocket) Read(h WebSocketHandler) (end End) {
-	if c.state.Or(stateReading)&(stateClosed|stateClosing) != 0 {
-		c.Close()
+	var in input
+	if !c.readBegin(&in) {
 		return End{Kind: Local}
 	}
-	in := c.input()
 	defer c.readDone(&in, &end) // also if h panics
-	if c.raw != nil {
-		workers.join()
-		defer workers.leave()
-	}
 	c.read(&in, h, &end)
 	return end
 }
 
+// readBegin is the beginning of Read; false if the stream has ended before.
+//
+//go:noinline
+func (c *WebSocket) readBegin(in *input) bool {
+	if c.state.Or(stateReading)&(stateClosed|stateClosing) != 0 {
+		c.Close()
+		return false
+	}
+	*in = c.input()
+	if c.raw != nil {
+		workers.join()
+	}
+	return true
+}
+
 // read is Read until something ends it. Its frame, and that of Read, are small on
-// purpose: they are what each idle connection has on its stack.
+// purpose (readBegin is not inlined for that): they are what each idle connection
+// has on its stack.
 func (c *WebSocket) read(in *input, h WebSocketHandler, end *End) {
 	p := c.pending
 	c.pending = nil
@@ -128,6 +143,9 @@ func (c *WebSocket) readDone(in *input, end *End) {
 		*end = End{Kind: Local}
 	}
 	in.release()
+	if c.raw != nil {
+		workers.leave()
+	}
 }
 
 // feed gives p to the parser.
