@@ -94,7 +94,8 @@ func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.
 	identity := c.identity
 	s := c.findLocked(m.Room)
 	there := s != nil && (s.leased() || m.Observe || c.leaseless)
-	if there && (s.view.phase != viewLive || m.Since != nil) {
+	// What it says it holds is old if it has been shown the room meanwhile.
+	if there && s.view.phase != viewLive {
 		held := e.held
 		held.phase, held.needed = viewNew, s.granted
 		s.view = held
