@@ -107,7 +107,7 @@ func TestA09LateUpdateDoesNotBringBack(t *testing.T) {
 // at once.
 func TestA10ReturnIsAlwaysNews(t *testing.T) {
 	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+		s := harness.Start(t, harness.Config{Grace: time.Second})
 		w := s.Watch(t, over, room)
 		o := in("ana")
 		o.Data = `{"color":"red"}`

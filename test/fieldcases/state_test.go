@@ -14,7 +14,7 @@ import (
 // one was.
 func TestA12ReconnectKeepsTheStatus(t *testing.T) {
 	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+		s := harness.Start(t, harness.Config{Grace: time.Second})
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		if r := c.Set(room, `{"status":"away"}`); !r.OK {

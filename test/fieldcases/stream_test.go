@@ -1,6 +1,7 @@
 package fieldcases
 
 import (
+	"fmt"
 	"testing"
 
 	"rollcall/test/harness"
@@ -32,4 +33,27 @@ func TestReleaseEndsTheStream(t *testing.T) {
 			t.Errorf("reason: got %q, want left", l[0].Reason)
 		}
 	})
+}
+
+// TestLateSinceIsOld: a client that resumes and is slow to say what it holds has
+// been shown the room by then, and is not taken back.
+func TestLateSinceIsOld(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, harness.Config{})
+	w := s.Watch(t, harness.WS, room)
+	ana := joined(t, s, harness.WS, w, in("ana"))
+	held := ana.List(room)
+	ben := joined(t, s, harness.WS, w, in("ben"))
+	ana.Until(soon, "ana sees ben", func() bool { return ana.Has(room, "ben") })
+	back := s.Open(t, harness.WS, harness.Options{User: "ana", Resume: ana.Ready().Resume})
+	back.Until(soon, "what was not asked for", func() bool { return back.Has(room, "ben") })
+	r := back.Ask(fmt.Sprintf(`{"type":"join","room":%q,"since":{"epoch":%q,"version":%d}}`, room, held.Epoch, held.Version))
+	if !r.OK {
+		t.Errorf("join: %s", r.Raw)
+	}
+	ben.Leave(room)
+	back.Until(soon, "ben leaves", func() bool { return !back.Has(room, "ben") })
+	if n := len(back.Events("snapshot", "resumed")); n != 1 {
+		t.Errorf("states shown: got %d, want 1", n)
+	}
 }
