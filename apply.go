@@ -77,22 +77,10 @@ func (p *Partition) grant(op *Op, res *Result) {
 // mayGrant tells why op cannot be granted, before anything is changed.
 func (p *Partition) mayGrant(op *Op, u *user, old *lease) *Error {
 	switch {
-	case !ValidID(string(op.Room)) || !ValidID(string(op.User)):
-		return Errorf(CodeBadRequest, "room and user ids are 1 to %d bytes of UTF-8, neither . nor ..", MaxID)
 	case op.ResumeOnly && old == nil:
-		return Errorf(CodeGone, "the connection has no lease in this room any more")
+		return RefuseGone()
 	case old == nil && u != nil && len(u.leases) >= p.limits.ConnectionsPerUser:
-		return LimitError(CodeRateLimited, p.limits.ConnectionsPerUser,
-			"a user may hold %d connections in a room", p.limits.ConnectionsPerUser)
-	case len(op.Info) > p.limits.Info:
-		return LimitError(CodeTooLarge, p.limits.Info, "info is %d bytes; the limit is %d", len(op.Info), p.limits.Info)
-	}
-	return p.checkData(op.Data)
-}
-
-func (p *Partition) checkData(data json.RawMessage) *Error {
-	if len(data) > p.limits.Data {
-		return LimitError(CodeTooLarge, p.limits.Data, "data is %d bytes; the limit is %d", len(data), p.limits.Data)
+		return p.limits.RefuseConnections()
 	}
 	return nil
 }
@@ -154,7 +142,7 @@ func (p *Partition) publishAt(u *user, info json.RawMessage, version Version) {
 func (p *Partition) named(op *Op, res *Result) *lease {
 	l := p.current(op.Room, op.User, op.Connection)
 	if l == nil {
-		res.Err = Errorf(CodeGone, "the connection has no lease in this room")
+		res.Err = RefuseGone()
 		return nil
 	}
 	if op.Generation != 0 && op.Generation != l.generation {
@@ -170,14 +158,14 @@ func (p *Partition) set(op *Op, res *Result) {
 		return
 	}
 	// A patch that is too large is not worth the work of merging it.
-	if res.Err = p.checkData(op.Data); res.Err != nil {
+	if res.Err = p.limits.CheckData(len(op.Data)); res.Err != nil {
 		return
 	}
 	data := op.Data
 	if data != nil && op.Merge && l.data != nil {
 		data = MergeObjects(l.data, data)
 	}
-	if res.Err = p.checkData(data); res.Err != nil {
+	if res.Err = p.limits.CheckData(len(data)); res.Err != nil {
 		return
 	}
 	if op.Status != StatusUnset {
@@ -229,7 +217,7 @@ func (p *Partition) end(op *Op, res *Result) {
 func (p *Partition) endUser(op *Op, res *Result) {
 	r := p.rooms[op.Room]
 	if r == nil || r.users[op.User] == nil {
-		res.Err = Errorf(CodeNotFound, "the user is not in this room")
+		res.Err = RefuseAbsent()
 		return
 	}
 	u := r.users[op.User]

@@ -109,7 +109,10 @@ func (p *Partition) Apply(now time.Time, ops []Op, results []Result) *Frame {
 	p.begin(now)
 	for i := range ops {
 		op, r := &ops[i], &results[i]
-		*r = Result{}
+		*r = Result{Err: p.limits.Check(op)}
+		if r.Err != nil {
+			continue
+		}
 		switch op.Kind {
 		case OpGrant:
 			p.grant(op, r)
@@ -121,8 +124,6 @@ func (p *Partition) Apply(now time.Time, ops []Op, results []Result) *Frame {
 			p.end(op, r)
 		case OpEndUser:
 			p.endUser(op, r)
-		default:
-			r.Err = Errorf(CodeBadRequest, "unknown operation %d", op.Kind)
 		}
 	}
 	return p.frame()
