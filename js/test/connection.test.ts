@@ -356,6 +356,18 @@ describe('waking up', () => {
     expect(client.connection.get()).toBe('connected')
   })
 
+  test('an attempt that hangs is made anew when the network is back', async () => {
+    const page = new FakePage()
+    const client = world.client('ana', {}, page)
+    world.hang = true
+    client.enter('r')
+    await world.pass(1_000)
+    world.hang = false
+    page.wake('online')
+    await world.pass()
+    expect(client.connection.get()).toBe('connected')
+  })
+
   test('a late watchdog asks before it judges', async () => {
     const { Watchdog } = await import('../src/core/watchdog.ts')
     let now = 0

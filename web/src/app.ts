@@ -79,7 +79,7 @@ function renderCount(shown: Room): void {
 
 function renderState(shown: Room): void {
   const health = shown.health.get()
-  const state = shownState(shown.connection.get(), health, shown.mode.get() !== null)
+  const state = shownState(shown)
   const line = find('state')
   find('people').toggleAttribute('data-stale', health.stale && shown.mode.get() !== null)
   find('retry').hidden = state !== 'disconnected'

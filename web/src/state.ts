@@ -1,4 +1,4 @@
-import type { ConnectionState, Health } from '@rollcall/client'
+import type { Room } from '@rollcall/client'
 
 /** What the lamp at the top says. Live means live: connected, and the list is the newest there is. */
 export type ShownState = 'connecting' | 'live' | 'reconnecting' | 'stale' | 'offline' | 'disconnected'
@@ -12,11 +12,13 @@ export const stateTexts: Readonly<Record<ShownState, string>> = {
   disconnected: 'Disconnected',
 }
 
-export function shownState(connection: ConnectionState, health: Health, known: boolean): ShownState {
+export function shownState(room: Room): ShownState {
+  const [connection, health, known] = [room.connection.get(), room.health.get(), room.mode.get() !== null]
   if (connection === 'disconnected' || health.ended !== null) return 'disconnected'
   if (connection === 'connected') {
-    if (!health.stale && !health.settling) return 'live'
-    return known ? 'stale' : 'connecting'
+    if (!known) return 'connecting'
+    // A settling server is only a doubt where someone is shown who may not come back.
+    return health.stale || room.members.get().some(({ stale }) => stale) ? 'stale' : 'live'
   }
   if (connection !== 'reconnecting') return 'connecting'
   return navigator.onLine ? 'reconnecting' : 'offline'

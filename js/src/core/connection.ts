@@ -123,10 +123,10 @@ export class Connection {
   hide(): void {
     if (this.#attempt === null && this.#timer === null) return
     const { environment, endpoint } = this.#options
-    const ready = this.#attempt?.ready
-    if (ready) {
-      const body = JSON.stringify({ resume: ready.resume, closing: true })
-      environment.sendBeacon(endpoint.http(['connections', ready.connection, 'release']), body)
+    const held = this.#held
+    if (held !== null) {
+      const body = JSON.stringify({ resume: held.resume, closing: true })
+      environment.sendBeacon(endpoint.http(['connections', held.connection, 'release']), body)
     }
     this.#drop('closing')
     this.#down(null)

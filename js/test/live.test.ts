@@ -1,0 +1,148 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { Client, type ClientOptions } from '../src/core/client.ts'
+import type { Environment, HttpRequest, HttpResponse, Socket } from '../src/core/environment.ts'
+import type { Room } from '../src/core/room.ts'
+
+/* The client against a real server with guests: `ROLLCALL_URL=http://127.0.0.1:8080 npm test`. */
+
+const url = process.env.ROLLCALL_URL ?? ''
+const both = ['websocket', 'sse'] as const
+
+const sockets: WebSocket[] = []
+const aborts: AbortController[] = []
+
+function environment(): Environment {
+  return {
+    openSocket: (address, protocols) => {
+      const socket = new WebSocket(address, protocols)
+      sockets.push(socket)
+      return socket as unknown as Socket
+    },
+    fetch: (address, request: HttpRequest) =>
+      fetch(address, request as RequestInit) as unknown as Promise<HttpResponse>,
+    newAbort: () => {
+      const abort = new AbortController()
+      aborts.push(abort)
+      return abort
+    },
+    newDecoder: () => new TextDecoder(),
+    sendBeacon: () => false,
+    page: null,
+    now: () => performance.now(),
+    setTimer: (fn, ms) => setTimeout(fn, ms),
+    clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
+    random: () => Math.random(),
+    report: (error) => {
+      throw error
+    },
+    origin: null,
+  }
+}
+
+const clients: Client[] = []
+afterEach(() => {
+  for (const client of clients.splice(0)) client.close()
+})
+
+function newClient(user: string, options: ClientOptions = {}): Client {
+  const client = new Client({ url, guest: { user, name: user.toUpperCase() }, ...options }, environment())
+  clients.push(client)
+  return client
+}
+
+let serial = 0
+const newRoom = () => `live/${process.pid}:${++serial}`
+const users = (room: Room) => room.members.get().map(({ user }) => user)
+const eventually = (fn: () => unknown, ms = 4_000) => expect.poll(fn, { timeout: ms, interval: 20 })
+
+describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
+  test.each(both)('enter, see, set, status, leave: %s', async (transport) => {
+    const id = newRoom()
+    const watcher = newClient('watcher').enter(id)
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    const events: string[] = []
+    watcher.on('join', ({ member }) => events.push(`join ${member.user}`))
+    watcher.on('leave', ({ member, reason }) => events.push(`leave ${member.user} ${reason}`))
+    const room = newClient('ana', { transport }).enter(id, { data: { a: 1, b: 2 }, status: 'idle' })
+    await eventually(() => watcher.others.get()).toMatchObject([
+      { user: 'ana', status: 'idle', data: { a: 1, b: 2 }, connections: 1 },
+    ])
+    expect(users(room)).toEqual(['ana', 'watcher'])
+    expect(room.health.get()).toMatchObject({ stale: false, error: null })
+    room.set({ b: null })
+    await eventually(() => watcher.others.get()[0]?.data).toEqual({ a: 1, b: null })
+    room.set({ c: 3 }, { replace: true })
+    await eventually(() => watcher.others.get()[0]?.data).toEqual({ c: 3 })
+    room.setStatus('away')
+    await eventually(() => watcher.others.get()[0]?.status).toBe('away')
+    room.leave()
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    expect(events).toEqual(['join ana', 'leave ana left'])
+  })
+
+  test.each(both)('a lost stream comes back as the same connection, unseen: %s', async (transport) => {
+    const id = newRoom()
+    const watcher = newClient('watcher').enter(id)
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    const room = newClient('ana', { transport }).enter(id, { data: { a: 1, gone: 1 } })
+    await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
+    const events: string[] = []
+    watcher.on('join', ({ member }) => events.push(`join ${member.user}`))
+    watcher.on('leave', ({ member }) => events.push(`leave ${member.user}`))
+    if (transport === 'websocket') sockets.at(-1)?.terminate()
+    else aborts.at(-1)?.abort()
+    await eventually(() => room.connection.get()).toBe('reconnecting')
+    room.set({ a: 2 }, { replace: true })
+    await eventually(() => room.health.get().stale).toBe(false)
+    await eventually(() => watcher.others.get()[0]).toMatchObject({ connections: 1, data: { a: 2 } })
+    expect(Object.keys(watcher.others.get()[0]?.data ?? {})).toEqual(['a'])
+    await sleep(1_500)
+    expect(events).toEqual([])
+    expect(users(room)).toEqual(['ana', 'watcher'])
+  })
+
+  test.each(both)('several rooms, one entered later, one left: %s', async (transport) => {
+    const [a, b, c] = [newRoom(), newRoom(), newRoom()]
+    const client = newClient('ana', { transport })
+    const [roomA, roomB] = [client.enter(a, { data: { in: 'a' } }), client.enter(b, { data: { in: 'b' } })]
+    await eventually(() => [roomA.self.get()?.data, roomB.self.get()?.data]).toEqual([
+      { in: 'a' },
+      { in: 'b' },
+    ])
+    const roomC = client.enter(c, { data: { in: 'c' } })
+    await eventually(() => roomC.self.get()?.data).toEqual({ in: 'c' })
+    const watcher = newClient('watcher').enter(b)
+    await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
+    await eventually(() => users(roomB)).toEqual(['ana', 'watcher'])
+    roomB.leave()
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    expect(users(roomA)).toEqual(['ana'])
+    expect(client.connection.get()).toBe('connected')
+  })
+
+  test.each(both)('an observer sees, is not seen, and may become a member: %s', async (transport) => {
+    const id = newRoom()
+    const watcher = newClient('watcher').enter(id)
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    const client = newClient('obs', { transport })
+    const room = client.enter(id, { observe: true })
+    await eventually(() => users(room)).toEqual(['watcher'])
+    expect(users(watcher)).toEqual(['watcher'])
+    client.enter(id, { data: { here: true } })
+    await eventually(() => watcher.others.get()[0]?.data).toEqual({ here: true })
+    await eventually(() => room.self.get()?.user).toBe('obs')
+  })
+
+  test('beats over SSE keep the member for longer than a lease would', async () => {
+    const id = newRoom()
+    const room = newClient('ana', { transport: 'sse' }).enter(id)
+    await eventually(() => users(room)).toEqual(['ana'])
+    const states: string[] = []
+    room.connection.subscribe((state) => states.push(state))
+    await sleep(Number(process.env.ROLLCALL_LEASE_MS ?? 3_000) * 2)
+    expect(states).toEqual(['connected'])
+    expect(users(room)).toEqual(['ana'])
+  })
+})
