@@ -4,8 +4,8 @@ import "sort"
 
 // joinOrder keeps values in the order of their joins. Since a join always has
 // the highest version, it is a slice that grows at its end; a removal leaves a
-// hole, and holes are closed when they are half of it: amortized O(1) a change,
-// O(log n) to find a place.
+// hole, unless it is at the end, and holes are closed when they are half of it:
+// amortized O(1) a change, O(log n) to find a place.
 type joinOrder[T interface {
 	comparable
 	setPlace(int)
@@ -30,7 +30,15 @@ func (o *joinOrder[T]) remove(i int) {
 	var none T
 	o.places[i].value = none
 	o.holes++
-	if o.holes > 16 && o.holes > len(o.places)/2 {
+	// Those who joined last are often the first to leave, and the first page
+	// should not walk over their holes.
+	n := len(o.places)
+	for n > 0 && o.places[n-1].value == none {
+		n--
+		o.holes--
+	}
+	o.places = o.places[:n]
+	if o.holes > 16 && o.holes > n/2 || cap(o.places) > 64 && n < cap(o.places)/4 {
 		o.compact()
 	}
 }
