@@ -2,10 +2,12 @@ package transport
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // crowd does what the lines of in say, and answers each with a line:
 //
-//	open N REQUEST-LINE   N more connections that send the request and a mark
+//	open N SCHEME         N more connections, upgraded, by http or https
 //	say HEX               each sends the bytes
 //	hear N                each reads N bytes
 func crowd(addr string, in io.Reader, out io.Writer) error {
@@ -49,16 +51,19 @@ func crowd(addr string, in io.Reader, out io.Writer) error {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		switch word {
 		case "open":
-			var path string
-			fmt.Sscanf(rest, "%d %s", &n, &path)
+			var scheme string
+			fmt.Sscanf(rest, "%d %s", &n, &scheme)
 			for range n {
 				c, err := net.Dial("tcp", addr)
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/140\r\n"+
+				if scheme == "https" {
+					c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+				}
+				fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/140\r\n"+
 					"Accept-Language: en\r\nOrigin: http://x\r\nCookie: a=%064d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, 0)
+					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", 0)
 				r := bufio.NewReaderSize(c, 16)
 				for {
 					line, err := r.ReadString('\n')
@@ -145,13 +150,16 @@ const crowdSize = 4000
 
 // BenchmarkIdleWebSocket tells the memory of an idle connection: after it was
 // accepted, after it has answered a ping, and after it has sent a message.
-func BenchmarkIdleWebSocket(b *testing.B) {
+func BenchmarkIdleWebSocket(b *testing.B)    { idleWebSocket(b, "http", crowdSize) }
+func BenchmarkIdleWebSocketTLS(b *testing.B) { idleWebSocket(b, "https", crowdSize/4) }
+
+func idleWebSocket(b *testing.B, scheme string, size int) {
 	for range b.N {
 		var messages, pongs atomic.Int64
 		var mu sync.Mutex
 		var conns []*WebSocket
 		var readers sync.WaitGroup
-		srv, addr := serve(b, func(w http.ResponseWriter, r *http.Request) {
+		srv, addr := serve(b, scheme, func(w http.ResponseWriter, r *http.Request) {
 			c, err := AcceptWebSocket(w, r, WebSocketOptions{})
 			if err != nil {
 				b.Error(err)
@@ -163,24 +171,24 @@ func BenchmarkIdleWebSocket(b *testing.B) {
 			readers.Go(func() { c.Read(countHandler{&messages, &pongs}) })
 		})
 		tell := startCrowd(b, addr)
-		tell("open 10 /")
+		tell("open 10 %s", scheme)
 		before := inUse()
-		tell("open %d /", crowdSize)
-		report := func(unit string) { b.ReportMetric((inUse()-before)/crowdSize, unit) }
+		tell("open %d %s", size, scheme)
+		report := func(unit string) { b.ReportMetric((inUse()-before)/float64(size), unit) }
 		report("B/accepted")
 
 		ping := ws.MustCompileFrame(ws.NewPingFrame([]byte("12345678")))
 		for _, c := range conns {
-			c.TryWrite(ping)
+			c.Write(ping, time.Second)
 		}
 		tell("hear %d", len(ping))
 		pong := ws.MustCompileFrame(ws.MaskFrame(ws.NewPongFrame([]byte("12345678"))))
 		tell("say %x", pong)
-		eventually(b, func() bool { return pongs.Load() == crowdSize+10 })
+		eventually(b, func() bool { return pongs.Load() == int64(size)+10 })
 		report("B/ponged")
 
 		tell("say %x", ws.MustCompileFrame(ws.MaskFrame(ws.NewTextFrame([]byte(`{"type":"join","room":"lobby"}`)))))
-		eventually(b, func() bool { return messages.Load() == crowdSize+10 })
+		eventually(b, func() bool { return messages.Load() == int64(size)+10 })
 		report("B/messaged")
 		for _, c := range conns {
 			c.Close()
@@ -196,7 +204,7 @@ func BenchmarkIdleSSE(b *testing.B) {
 		var mu sync.Mutex
 		var conns []*SSE
 		var readers sync.WaitGroup
-		srv, addr := serve(b, func(w http.ResponseWriter, r *http.Request) {
+		srv, addr := serve(b, "http", func(w http.ResponseWriter, r *http.Request) {
 			c, err := AcceptSSE(w, r, nil)
 			if err != nil {
 				b.Error(err)
@@ -208,9 +216,9 @@ func BenchmarkIdleSSE(b *testing.B) {
 			readers.Go(func() { c.Wait() })
 		})
 		tell := startCrowd(b, addr)
-		tell("open 10 /")
+		tell("open 10 http")
 		before := inUse()
-		tell("open %d /", crowdSize)
+		tell("open %d http", crowdSize)
 		b.ReportMetric((inUse()-before)/crowdSize, "B/accepted")
 		event := []byte("event: beat\ndata: {\"n\":1}\n\n")
 		for _, c := range conns {
@@ -227,14 +235,23 @@ func BenchmarkIdleSSE(b *testing.B) {
 }
 
 // serve runs h on a loopback port.
-func serve(tb testing.TB, h http.HandlerFunc) (*http.Server, string) {
+func serve(tb testing.TB, scheme string, h http.HandlerFunc) (*http.Server, string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	addr := ln.Addr().String()
+	if scheme == "https" {
+		certs := httptest.NewUnstartedServer(nil) // has a certificate for tests
+		certs.StartTLS()
+		config := certs.TLS.Clone()
+		certs.Close()
+		config.NextProtos = []string{"http/1.1"}
+		ln = tls.NewListener(ln, config)
+	}
 	srv := &http.Server{Handler: h}
 	go srv.Serve(ln)
-	return srv, ln.Addr().String()
+	return srv, addr
 }
 
 // eventually waits for what another goroutine or process is about to do.

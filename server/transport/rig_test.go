@@ -88,6 +88,16 @@ func startServer(t *testing.T, h http.HandlerFunc, change ...func(*httptest.Serv
 	return srv
 }
 
+// withTimeouts gives the server time-outs that a stream outlives: long enough for
+// a TLS handshake on a machine that does other things too.
+func withTimeouts(srv *httptest.Server) {
+	srv.Config.ReadTimeout = time.Second
+	srv.Config.WriteTimeout = time.Second
+	srv.Config.IdleTimeout = time.Second
+}
+
+const longerThanTimeouts = 1200 * time.Millisecond
+
 // dialRaw opens a connection whose reads fail a test rather than hang it.
 func dialRaw(t *testing.T, addr string) net.Conn {
 	t.Helper()

@@ -205,15 +205,10 @@ func TestSSEOnHTTP2(t *testing.T) {
 // The time-outs of the http.Server were made for requests and do not end a
 // stream, whatever carries it.
 func TestServerTimeoutsDoNotEndSSE(t *testing.T) {
-	timeouts := func(srv *httptest.Server) {
-		srv.Config.ReadTimeout = 50 * time.Millisecond
-		srv.Config.WriteTimeout = 50 * time.Millisecond
-		srv.Config.IdleTimeout = 50 * time.Millisecond
-	}
 	check := func(t *testing.T, s stream, body io.Reader) {
-		time.Sleep(120 * time.Millisecond) // the time-outs pass: that is the test
+		time.Sleep(longerThanTimeouts) // the time-outs pass: that is the test
 		s.put(t, "data: 1\n\n")
-		time.Sleep(120 * time.Millisecond) // and those of the write
+		time.Sleep(longerThanTimeouts) // and those of the write
 		s.put(t, "data: 2\n\n")
 		got := make([]byte, 18)
 		if _, err := io.ReadFull(body, got); err != nil || string(got) != "data: 1\n\ndata: 2\n\n" {
@@ -226,7 +221,8 @@ func TestServerTimeoutsDoNotEndSSE(t *testing.T) {
 	}
 	for name, second := range secondProtocol {
 		t.Run(name, func(t *testing.T) {
-			srv, streams := serveSSE(t, timeouts, second.change)
+			t.Parallel()
+			srv, streams := serveSSE(t, withTimeouts, second.change)
 			body, _ := getStream(t, second.client(t, srv), srv.URL)
 			check(t, get(t, streams), body)
 		})
@@ -237,7 +233,8 @@ func TestServerTimeoutsDoNotEndSSE(t *testing.T) {
 		"HTTP/1.1, no hijack": withoutHijack,
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv, streams := serveSSE(t, timeouts, change)
+			t.Parallel()
+			srv, streams := serveSSE(t, withTimeouts, change)
 			resp, err := srv.Client().Get(srv.URL)
 			if err != nil {
 				t.Fatal(err)

@@ -50,8 +50,9 @@ func (c *WebSocket) Detached() bool { return true }
 // Read reads what the client sends, calls h, and returns how the stream ended.
 // It is called once, and best in a fresh goroutine after the HTTP handler has
 // returned: one that has done nothing else before, since a stack that has grown
-// does not shrink to the smallest again. A panic in h goes on in the goroutine that called Read, as a
-// [*HandlerPanic] if h was running on another stack; the connection stays open.
+// does not shrink to the smallest again. A panic in h goes on in the goroutine
+// that called Read, as a [*HandlerPanic] if h was running on another stack; the
+// connection stays open.
 //
 // After Closed or Violation the write side is still open: the caller writes its
 // close frame and calls CloseAfter. After Cut it calls Close. After Local
@@ -178,6 +179,9 @@ func (c *WebSocket) CloseAfter(d time.Duration) {
 	if d <= 0 {
 		c.Close()
 		return
+	}
+	if c.state.Load()&(stateClosed|stateClosing) != 0 {
+		return // the first call has set the time
 	}
 	// The deadline comes before the bit: a reader that sees the bit finds the
 	// deadline too.

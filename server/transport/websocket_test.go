@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -366,12 +367,9 @@ func TestWriteToAbsentClient(t *testing.T) {
 
 // The time-outs of the http.Server do not reach a stream.
 func TestServerTimeoutsDoNotEndWebSocket(t *testing.T) {
-	p := open(t, WebSocketOptions{}, "", func(srv *httptest.Server) {
-		srv.Config.ReadTimeout = 50 * time.Millisecond
-		srv.Config.WriteTimeout = 50 * time.Millisecond
-		srv.Config.IdleTimeout = 50 * time.Millisecond
-	})
-	time.Sleep(120 * time.Millisecond) // the time-outs pass: that is the test
+	t.Parallel()
+	p := open(t, WebSocketOptions{}, "", withTimeouts)
+	time.Sleep(longerThanTimeouts) // the time-outs pass: that is the test
 	p.send(t, text("hello"))
 	p.wait(t, 1)
 	if n, err := p.server.TryWrite(serverFrame(opText, "x")); n != 3 || err != nil {
@@ -522,3 +520,42 @@ func (e echo) Message(p []byte) {
 }
 func (e echo) Ping(p []byte) { e.c.Write(serverFrame(opPong, string(p)), time.Second) }
 func (e echo) Pong(p []byte) {}
+
+// Connections that speak at once share the workers and nothing else; when all
+// have gone there is no worker left (the leak check of this package sees to it).
+func TestManySpeakAtOnce(t *testing.T) {
+	const clients, words = 40, 25
+	done := make(chan error, clients)
+	srv := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := AcceptWebSocket(w, r, WebSocketOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go serveEcho(c)
+	})
+	for i := range clients {
+		conn := dialRaw(t, srv.Listener.Addr().String())
+		io.WriteString(conn, upgradeRequest)
+		r := bufio.NewReader(conn)
+		readHead(t, r)
+		go func() {
+			for j := range words {
+				sent := fmt.Sprintf("client %d word %d", i, j)
+				io.WriteString(conn, text(sent))
+				if _, got, err := readServerFrame(r); got != sent || err != nil {
+					done <- fmt.Errorf("got %q, %v; want %q", got, err, sent)
+					return
+				}
+			}
+			io.WriteString(conn, closeFrame(1000, ""))
+			_, _, err := readServerFrame(r)
+			done <- err
+		}()
+	}
+	for range clients {
+		if err := get(t, done); err != nil {
+			t.Error(err)
+		}
+	}
+}
