@@ -132,7 +132,7 @@ func (p *Partition) Apply(now time.Time, ops []Op, results []Result) *Frame {
 // Renew carries out renewals: each lease then runs from the moment of its
 // evidence, and never less far than before.
 func (p *Partition) Renew(now time.Time, renewals []Renewal) {
-	p.begin(now)
+	p.clock.Advance(now) // all of the time that a renewal needs
 	for i := range renewals {
 		p.renew(&renewals[i])
 	}
@@ -140,7 +140,7 @@ func (p *Partition) Renew(now time.Time, renewals []Renewal) {
 
 // RenewOne is [Partition.Renew] for a single renewal.
 func (p *Partition) RenewOne(now time.Time, r *Renewal) {
-	p.begin(now)
+	p.clock.Advance(now)
 	p.renew(r)
 }
 
