@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -267,12 +268,16 @@ func (c *Client) ended(st *stream) {
 // dial connects a socket that can go dead.
 func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
+	if c.o.Small {
+		d.Control = func(_, _ string, raw syscall.RawConn) error {
+			return raw.Control(func(fd uintptr) {
+				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+			})
+		}
+	}
 	conn, err := d.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
-	}
-	if c.o.Small {
-		conn.(*net.TCPConn).SetReadBuffer(4096)
 	}
 	l := newLink(conn)
 	c.mu.Lock()
