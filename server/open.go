@@ -39,9 +39,10 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 			c = h.newConnection(auth.NewConnectionID(), a.identity)
 		}
 		c.op.Lock()
-		other := h.connections.add(c)
 		c.mu.Lock()
-		if other == c && !c.gone {
+		// One that was forgotten meanwhile must not be registered again: it
+		// would be found, and be of no use, for ever.
+		if !c.gone && h.connections.add(c) == c {
 			again = c.streams > h.firstStream || len(c.subs) > 0
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
 			c.mu.Unlock()
