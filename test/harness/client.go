@@ -46,6 +46,7 @@ type Options struct {
 	TokenBy string // header (the default), query, cookie, subprotocol, message
 
 	Observe      bool
+	Hidden       bool // the token says so: nobody may be told of the user
 	Status, Data string
 
 	Resume      string // the secret alone
@@ -159,7 +160,7 @@ func (s *Server) Try(t testing.TB, over Transport, o Options) *Client {
 	s.mu.Lock()
 	s.clients = append(s.clients, c)
 	s.mu.Unlock()
-	if o.User != "" && !o.Observe {
+	if o.User != "" && !o.Observe && !o.Hidden {
 		for _, r := range o.Rooms {
 			s.Know(r, o.User)
 		}
@@ -355,7 +356,7 @@ func (c *Client) record(st *stream, name string, data []byte) {
 		if err := json.Unmarshal(data, &c.ready); err != nil {
 			c.lists.fault(&e, "cannot be read: %v", err)
 		}
-		if !c.o.Observe {
+		if !c.o.Observe && !c.o.Hidden {
 			for _, r := range c.o.Rooms {
 				c.s.Know(r, c.ready.User)
 			}
