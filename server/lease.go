@@ -27,6 +27,7 @@ func (c *connection) enter(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	if err != nil {
 		return nil, c.h.unavailable(err)
 	}
+	e.room = r.id // one string for all
 	s, refused := c.grant(ctx, e)
 	if refused != nil {
 		r.release()

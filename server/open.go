@@ -105,6 +105,7 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 			return nil, h.unavailable(err)
 		}
 		o.rooms = append(o.rooms, r)
+		e.room = r.id // one string for all
 		if _, err := c.grant(ctx, e); err != nil {
 			o.abandon()
 			return nil, err
@@ -156,16 +157,17 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attachLocked(s, now)
-	s.resume = h.sign(c, s.no)
+	resume := h.sign(c, s.no)
 	if s.plain {
 		lease := h.timing.Lease
 		s.rotateAt = now.add(lease*45/100 + rand.N(lease*20/100+1))
 	}
 	if s.proto == protocolSSE {
+		s.resume = resume
 		s.own = wire.AppendRetry(s.own, h.retry())
 	}
 	s.event(wire.EventReady, wire.AppendReady(nil, wire.Ready{
-		Connection: c.id, Resume: s.resume, User: c.user,
+		Connection: c.id, Resume: resume, User: c.user,
 		Lease: h.timing.Lease, Beat: h.timing.Beat, Now: time.Now().UnixMilli(),
 	}))
 	for _, r := range o.rooms {

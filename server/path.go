@@ -37,7 +37,7 @@ func pathID(r *http.Request, name string) (string, error) {
 	if err != nil || !rollcall.ValidID(id) {
 		return "", badID(name)
 	}
-	return id, nil
+	return strings.Clone(id), nil // not a piece of the request, which would live as long
 }
 
 // roomOf is the room that the path names.

@@ -22,6 +22,7 @@ type pulse struct {
 	mu       sync.Mutex
 	opened   []*stream     // Guarded by mu. New, not yet in the wheel.
 	renewals []*connection // Guarded by mu. With evidence that the store has not heard of.
+	spare    []*connection // Guarded by mu. The room of the last ones: to grow it takes stack from an idle connection.
 	urgent   bool          // Guarded by mu. One of them has little time left.
 	renewed  instant       // Guarded by mu. When the store was last told.
 	setters  []*connection // Guarded by mu. With sets that wait for their turn.
@@ -274,7 +275,7 @@ func (p *pulse) flush(now instant) {
 		return
 	}
 	connections := p.renewals
-	p.renewals, p.urgent, p.renewed = nil, false, now
+	p.renewals, p.spare, p.urgent, p.renewed = p.spare, nil, false, now
 	p.mu.Unlock()
 	leases := make([]rollcall.Lease, 0, len(connections))
 	ages := make([]time.Duration, 0, len(connections))
@@ -289,6 +290,10 @@ func (p *pulse) flush(now instant) {
 		}
 		c.mu.Unlock()
 	}
+	clear(connections)
+	p.mu.Lock()
+	p.spare = connections[:0]
+	p.mu.Unlock()
 	renewals := make([]rollcall.Renewal, len(leases))
 	for i := range leases {
 		renewals[i] = rollcall.Renewal{Lease: &leases[i], Age: max(ages[i], 0)}

@@ -70,7 +70,8 @@ func (r *room) release() {
 	r.idle = r.h.clock.now()
 }
 
-// dropIdle forgets the rooms that nobody has watched for a lease.
+// dropIdle forgets the rooms that nobody has watched for a lease, and of the
+// others what they keep encoded: a quiet room would keep it for good.
 func (h *hub) dropIdle(now instant) {
 	for i := range h.rooms {
 		shard := &h.rooms[i]
@@ -79,7 +80,11 @@ func (h *hub) dropIdle(now instant) {
 			if r.holders == 0 && now.sub(r.idle) > h.timing.Lease {
 				delete(shard.rooms, id)
 				h.metrics.watched.Dec()
+				continue
 			}
+			r.mu.Lock()
+			r.snapshot, r.diffs = encoded{}, nil
+			r.mu.Unlock()
 		}
 		shard.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"rollcall"
@@ -30,7 +31,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) error {
 		}
 		if !seen[id] {
 			seen[id] = true
-			rooms = append(rooms, rollcall.RoomID(id))
+			rooms = append(rooms, rollcall.RoomID(strings.Clone(id)))
 		}
 	}
 	if len(rooms) == 0 {

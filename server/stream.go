@@ -30,7 +30,7 @@ type stream struct {
 	proto  protocol // static
 	plain  bool     // static: the client cannot answer beats (SSE)
 	multi  bool     // static: more than one room may come (SSE)
-	resume string   // static: the secret of this stream
+	resume string   // static: the secret of this stream, for its ids (SSE)
 
 	own     []byte // answers and notices that belong to nobody else
 	busy    bool   // a goroutine is writing what the kernel did not take

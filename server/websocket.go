@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"rollcall"
@@ -68,24 +69,35 @@ type session struct {
 	last    lastEvent
 	request *http.Request // static; for an authenticator that looks at it
 
-	mu     sync.Mutex
-	stream *stream // Guarded by mu. nil before `auth`.
-	late   bool    // Guarded by mu. `auth` did not come in time.
+	timer  *time.Timer            // static; nil if it is known who is there
+	stream atomic.Pointer[stream] // nil before `auth`
+
+	mu   sync.Mutex
+	late bool // Guarded by mu. `auth` did not come in time.
 }
 
+// run opens the stream, if it is known whose, and has it read. That is done by a
+// goroutine of its own: opening grows the stack, and the grown one would be the
+// connection's for good.
 func (ss *session) run(identity *auth.Identity) {
-	var timer *time.Timer
 	if identity != nil {
 		ss.begin(identity)
 		ss.request = nil
 	} else {
-		timer = time.AfterFunc(authWithin, ss.tooLate)
+		ss.timer = time.AfterFunc(authWithin, ss.tooLate)
 	}
-	end := ss.conn.Read(ss)
-	if timer != nil {
-		timer.Stop()
+	ss.s.h.wg.Go(ss.read)
+}
+
+// read reads until the end. What it keeps on its stack, each idle connection
+// keeps.
+func (ss *session) read() { ss.ended(ss.conn.Read(ss)) }
+
+func (ss *session) ended(end transport.End) {
+	if ss.timer != nil {
+		ss.timer.Stop()
 	}
-	st := ss.current()
+	st := ss.stream.Load()
 	if st == nil {
 		if end.Kind == transport.Violation {
 			ss.refuse(wire.CloseCode(end.Code), end.Reason)
@@ -97,12 +109,6 @@ func (ss *session) run(identity *auth.Identity) {
 	st.ended(end)
 }
 
-func (ss *session) current() *stream {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return ss.stream
-}
-
 // begin makes the WebSocket the stream of a connection.
 func (ss *session) begin(identity *auth.Identity) {
 	o, err := ss.s.h.open(ss.s.h.ctx, arrival{identity: identity, last: ss.last, proto: protocolWS, multi: true})
@@ -110,10 +116,7 @@ func (ss *session) begin(identity *auth.Identity) {
 		ss.refuse(wire.CloseInternal, err.Detail)
 		return
 	}
-	st := o.attach(ss.conn)
-	ss.mu.Lock()
-	ss.stream = st
-	ss.mu.Unlock()
+	ss.stream.Store(o.attach(ss.conn))
 }
 
 // refuse closes a WebSocket that is nobody's stream.
@@ -143,7 +146,7 @@ func (ss *session) turnAway(v verdict, identity *auth.Identity) {
 func (ss *session) tooLate() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.stream == nil {
+	if ss.stream.Load() == nil {
 		ss.late = true
 		ss.refuse(wire.CloseToken, "no token within 5 s")
 	}
@@ -151,7 +154,7 @@ func (ss *session) tooLate() {
 
 // Ping implements transport.WebSocketHandler.
 func (ss *session) Ping(p []byte) {
-	st := ss.current()
+	st := ss.stream.Load()
 	if st == nil {
 		return
 	}
@@ -167,7 +170,7 @@ func (ss *session) Ping(p []byte) {
 // Pong implements transport.WebSocketHandler. A pong that answers none of the
 // last pings may be from any time, and proves nothing.
 func (ss *session) Pong(p []byte) {
-	st := ss.current()
+	st := ss.stream.Load()
 	if st == nil || len(p) != 8 {
 		return
 	}
@@ -183,7 +186,7 @@ func (ss *session) Message(p []byte) {
 	if err != nil {
 		messages = []wire.Message{{Err: asError(err)}}
 	}
-	st := ss.current()
+	st := ss.stream.Load()
 	for i := range messages {
 		m := &messages[i]
 		if st == nil {
@@ -232,7 +235,7 @@ func (ss *session) first(m *wire.Message) *stream {
 		return nil
 	}
 	ss.begin(id)
-	st := ss.current()
+	st := ss.stream.Load()
 	if st != nil && m.ID != nil {
 		st.c.mu.Lock()
 		st.event(wire.EventOK, wire.AppendOK(nil, m.ID, nil))

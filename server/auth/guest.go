@@ -62,7 +62,8 @@ func (g Guests) Authenticate(_ context.Context, c Credentials) (*Identity, error
 	if name == "" {
 		name = guestName(user)
 	}
-	id := guest(rollcall.UserID(user), name)
+	// A copy: what is said of it lives long, and would keep the request.
+	id := guest(rollcall.UserID(strings.Clone(user)), name)
 	if g.Grants != (Grants{}) {
 		id.Grants = g.Grants
 	}
