@@ -65,6 +65,7 @@ export class FakeServer {
   readonly said: { connection: string; type: string; [key: string]: unknown }[] = []
   epoch = 1
   #serial = 0
+  #sweptAt = Date.now()
   #timers: ReturnType<typeof setInterval>[] = []
 
   constructor(options: FakeOptions = {}) {
@@ -192,6 +193,10 @@ export class FakeServer {
   }
 
   sweep(): void {
+    // Like the lease clock of the real one: a pause of the machine empties no room.
+    const pause = Math.max(0, Date.now() - this.#sweptAt - 2_000)
+    this.#sweptAt = Date.now()
+    for (const connection of this.connections.values()) connection.evidenceAt += pause
     for (const connection of [...this.connections.values()]) {
       if (Date.now() - connection.evidenceAt <= this.options.leaseMs) continue
       connection.port?.end(4504, { type: 'bye', reason: 'expired', reconnectMs: 0 })
