@@ -36,7 +36,8 @@ type Options struct {
 	// before each connection and each read, and again shortly before the token
 	// of a connection ends. It may be called concurrently.
 	TokenFunc func(context.Context) (string, error)
-	// APIKey is an sk_ key, for back ends. It takes the place of Token.
+	// APIKey is an sk_ key, for back ends. It takes the place of Token. A back
+	// end reads; it has no presence of its own, so it cannot enter rooms.
 	APIKey string
 	// User and Name are those of a guest, for a server that takes guests; both
 	// may be left out. They count only without Token, TokenFunc and APIKey.
@@ -163,8 +164,12 @@ func (c *Client) Enter(ctx context.Context, room rollcall.RoomID, o EnterOptions
 		if r.state != StateOver {
 			c.leave(r)
 		}
-		if c.lastErr != nil && !c.open {
-			return nil, fmt.Errorf("enter room %q: %w: %w", room, ctx.Err(), c.lastErr)
+		why := c.lastErr
+		if c.open {
+			why = r.outbox.refusal
+		}
+		if why != nil {
+			return nil, fmt.Errorf("enter room %q: %w: %w", room, ctx.Err(), why)
 		}
 		return nil, fmt.Errorf("enter room %q: %w", room, ctx.Err())
 	}

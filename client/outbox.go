@@ -24,6 +24,7 @@ type roomOutbox struct {
 	// tried again.
 	notBefore time.Time
 	refusals  int
+	refusal   error // why the join was last put off
 	waiting   []waiter
 }
 
@@ -232,7 +233,7 @@ func (c *Client) refused(a ask, err *rollcall.Error, retry bool, now time.Time) 
 			c.end(r, err)
 			return
 		}
-		o.join = stepNeeded
+		o.join, o.refusal = stepNeeded, err
 		o.later(now, c.random)
 	case wire.MessageSet:
 		o.setting = false

@@ -215,20 +215,11 @@ func (s *stream) judge(err error) *ending {
 // hear handles one text frame. The stream is over if there is an ending.
 func (s *stream) hear(raw []byte) *ending {
 	c := s.client
-	messages, err := wire.DecodeFrame(raw)
+	events, garbled := decodeFrame(raw)
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.garbled(err)
-		return nil
-	}
-	for _, m := range messages {
-		event, err := wire.DecodeEvent(m.Event, m.Body)
-		if err != nil {
-			c.garbled(err)
-			continue
-		}
+	for _, event := range events {
 		switch e := event.(type) {
 		case *wire.Ready:
 			s.ready(e, now)
@@ -238,7 +229,25 @@ func (s *stream) hear(raw []byte) *ending {
 			c.told(event, now)
 		}
 	}
+	if garbled != nil {
+		c.garbled(garbled)
+	}
 	return nil
+}
+
+// decodeFrame reads a text frame; the error is about what could not be read
+// besides the events that could.
+func decodeFrame(raw []byte) (events []any, garbled error) {
+	messages, garbled := wire.DecodeFrame(raw)
+	for _, m := range messages {
+		event, err := wire.DecodeEvent(m.Event, m.Body)
+		if err != nil {
+			garbled = err
+			continue
+		}
+		events = append(events, event)
+	}
+	return events, garbled
 }
 
 // ready notes that the stream is open. Called with mu held.

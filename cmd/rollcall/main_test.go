@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -25,6 +27,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/*.txtar. Besides the usual commands there are
 //
 //	fails CODE ARG...      runs rollcall, which must exit with the code
+//	get URL CODE           asks until the answer has the status code
 //
 // and, for programs that run until they are told to stop:
 //
@@ -39,10 +42,12 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[programsKey{}] = map[string]*program{}
+			// A program with the race detector lingers for a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=10")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": fails, "start": start, "until": until, "signal": signalProgram, "exits": exits,
+			"fails": fails, "get": get, "start": start, "until": until, "signal": signalProgram, "exits": exits,
 		},
 	})
 }
@@ -50,7 +55,7 @@ func TestScripts(t *testing.T) {
 type programsKey struct{}
 
 // patience is how long a script waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // program is one that runs in the background.
 type program struct {
@@ -118,6 +123,25 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exits with %s, want %s", code, args[0])
+	}
+}
+
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: get URL CODE")
+	}
+	for last, until := "", time.Now().Add(patience); ; {
+		response, err := http.Get(args[0])
+		ts.Check(err)
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		if last = strconv.Itoa(response.StatusCode); last == args[1] {
+			return
+		}
+		if time.Now().After(until) {
+			ts.Fatalf("%s answers %s, want %s", args[0], last, args[1])
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
