@@ -42,14 +42,23 @@ func dialWS(addr, user string, buffer int) (*wsClient, error) {
 	fmt.Fprintf(conn, "GET /v1/ws?user=%s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: rollcall.v1\r\n\r\n",
 		url.QueryEscape(user), addr)
-	if err := readHead(c.in, "101"); err != nil {
+	if err := awaitHead(conn, c.in, "101"); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// readHead reads the head of an answer.
+// answerWithin is how long a server may take to answer.
+const answerWithin = 10 * time.Second
+
+// awaitHead reads the head of an answer that has to come soon.
+func awaitHead(conn net.Conn, in *bufio.Reader, status string) error {
+	conn.SetReadDeadline(time.Now().Add(answerWithin))
+	defer conn.SetReadDeadline(time.Time{})
+	return readHead(in, status)
+}
+
 func readHead(in *bufio.Reader, status string) error {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -167,7 +176,7 @@ func dialSSE(addr, room, user, query string, last []byte, buffer int) (*sseClien
 	}
 	fmt.Fprintf(conn, "GET /v1/rooms/%s/stream?user=%s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n",
 		room, url.QueryEscape(user), query, addr, last)
-	if err := readHead(c.in, "200"); err != nil {
+	if err := awaitHead(conn, c.in, "200"); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -239,7 +248,7 @@ func post(conn net.Conn, in *bufio.Reader, addr, connection, resume, verb string
 	if err != nil {
 		return err
 	}
-	return readHead(in, "204")
+	return awaitHead(conn, in, "204")
 }
 
 func (c *sseClient) close() {
