@@ -38,6 +38,9 @@ func newLink(t testing.TB) (*link, error) {
 	subnet := fmt.Sprintf("198.%d.%d.", 18+rand.N(2), rand.N(256))
 	quarter := 4 * rand.N(64)
 	l.host = subnet + strconv.Itoa(quarter+1)
+	// Sockets that still have something to send would keep the namespace, and so
+	// the wire, for minutes after its last process.
+	t.Cleanup(func() { run("ip link del " + name) })
 	for _, command := range []string{
 		"ip link add " + name + " type veth peer name eth0 netns " + pid,
 		"ip addr add " + l.host + "/30 dev " + name,

@@ -280,6 +280,9 @@ func (r *rig) unlike(ctx context.Context) string {
 func (r *rig) explain() {
 	for _, v := range r.viewers {
 		r.t.Logf("%s was told: %v", v.name, v.since(time.Time{}))
+		v.mu.Lock()
+		r.t.Logf("%s had to wait: %q", v.name, v.slow)
+		v.mu.Unlock()
 	}
 	for _, c := range r.clients {
 		r.t.Logf("%s client of %v: trouble %v, goodbyes %v, last signs of life %v\n%s", c.Kind, c.Users[0], c.trouble(), c.goodbyes(),

@@ -25,6 +25,7 @@ type viewer struct {
 	seen     []sight         // Guarded by mu. In order.
 	settling []time.Duration // Guarded by mu. Each settlingMs that it was told.
 	wrong    []string        // Guarded by mu. What must not happen.
+	slow     []string        // Guarded by mu. Reads that took long.
 }
 
 // sight is a join or a leave.
@@ -116,6 +117,18 @@ func (v *viewer) diffLocked(n *notice, at time.Time) {
 	}
 	if n.Count != sure {
 		v.faultLocked("count %d, but lists %d", n.Count, sure)
+	}
+}
+
+// waited notes a read that took long, or failed.
+func (v *viewer) waited(d time.Duration, err error) {
+	if d < slack/2 && err == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.slow) < 20 {
+		v.slow = append(v.slow, fmt.Sprintf("%v until %s: %v", d.Round(time.Millisecond), time.Now().Format("05.000"), err))
 	}
 }
 

@@ -137,7 +137,10 @@ func (v *viewer) settleLater(ctx context.Context, e event) {
 // poll reads the roster again and again.
 func (v *viewer) poll(ctx context.Context, base, room string) {
 	for ctx.Err() == nil {
-		if members, count, settling, err := roster(ctx, base, room); err == nil {
+		began := time.Now()
+		members, count, settling, err := roster(ctx, base, room)
+		v.waited(time.Since(began), err)
+		if err == nil {
 			ms, _ := strconv.Atoi(settling)
 			v.mu.Lock()
 			if count != len(members) {
