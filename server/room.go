@@ -31,7 +31,7 @@ type room struct {
 	since    time.Time         // Guarded by mu. The oldest change that is not yet fanned out.
 	notified rollcall.Version  // Guarded by mu. The version of the last fan-out.
 	ticked   instant           // Guarded by mu. When that was.
-	snapshot encoded           // Guarded by mu.
+	snapshot encoded           // Guarded by mu. An empty body has yet to be made; its array is used again.
 	diffs    []encoded         // Guarded by mu. From several versions to the present one.
 }
 
@@ -161,7 +161,7 @@ func (r *room) applyLocked(ch *rollcall.Change) {
 		r.h.errands.mend(r)
 		return
 	}
-	r.snapshot = encoded{}
+	r.snapshot.body = r.snapshot.body[:0]
 	r.diffs = r.diffs[:0]
 	r.queueLocked()
 }
@@ -237,12 +237,13 @@ func (r *room) settlingLocked() time.Duration {
 	return 0
 }
 
-// snapshotLocked is the body of a snapshot of the present state.
+// snapshotLocked is the body of a snapshot of the present state, good until mu is
+// released.
 func (r *room) snapshotLocked() []byte {
 	settling := r.settlingLocked()
-	if r.snapshot.body == nil || settling > 0 {
+	if len(r.snapshot.body) == 0 || settling > 0 {
 		members := r.roster.Members()
-		r.snapshot.body = wire.AppendSnapshot(nil, r.id, r.roster.Epoch(), r.roster.Version(),
+		r.snapshot.body = wire.AppendSnapshot(r.snapshot.body[:0], r.id, r.roster.Epoch(), r.roster.Version(),
 			len(members), members, settling)
 	}
 	return r.snapshot.body
