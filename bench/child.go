@@ -162,12 +162,14 @@ type child struct {
 }
 
 // startChild starts a server. The caller stops it.
-func startChild(args ...string) (*child, error) {
+func startChild(args ...string) (*child, error) { return startChildAs(childCommand, args...) }
+
+func startChildAs(command string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.Command(self, append([]string{childCommand}, args...)...)}
+	c := &child{cmd: exec.Command(self, append([]string{command}, args...)...)}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -101,6 +101,7 @@ func churn(s *settings) (*result, error) {
 	n := float64(ch.done.Load() - pairs)
 	if s.profiles != "" {
 		server.tell("cpu")
+		server.tell("heap " + filepath.Join(s.profiles, fmt.Sprintf("churn-%s-%d.heap.prof", s.via, s.held)))
 	}
 	close(stop)
 	wg.Wait()
@@ -110,10 +111,14 @@ func churn(s *settings) (*result, error) {
 	if failed := ch.errs.Load(); failed > 0 {
 		return nil, fmt.Errorf("%d guests failed", failed)
 	}
-	return ch.report(before, after, n, span), nil
+	floor, err := writeCost(s.held)
+	if err != nil {
+		return nil, err
+	}
+	return ch.report(before, after, n, span, floor), nil
 }
 
-func (ch *churner) report(before, after stats, pairs float64, span time.Duration) *result {
+func (ch *churner) report(before, after stats, pairs float64, span, floor time.Duration) *result {
 	delta := func(name string) float64 { return (after.Counters[name] - before.Counters[name]) / pairs }
 	goal := ""
 	if ch.held == 190 {
@@ -126,7 +131,10 @@ func (ch *churner) report(before, after stats, pairs float64, span time.Duration
 	r.add("CPU a second", "", "%.0f ms", millis(after.CPU-before.CPU)/span.Seconds())
 	r.add("writes of a pair", "", "%.1f", delta("rollcall_writes_total"))
 	r.add("events of rooms of a pair", "", "%.1f", delta("rollcall_deliveries_total"))
-	r.add("CPU of a write", "", "%.1f us", micros(after.CPU-before.CPU)/(delta("rollcall_writes_total")*pairs))
+	r.add("CPU of a bare write to as many sockets", "", "%.1f us", micros(floor))
+	bare := micros(floor) * delta("rollcall_writes_total") / 1000
+	r.add("CPU of the writes of a pair, if bare", "", "%.2f ms", bare)
+	r.add("CPU of a pair, of that", "", "%.1fx", millis(after.CPU-before.CPU)/pairs/bare)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	slices.Sort(ch.lags)

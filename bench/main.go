@@ -39,8 +39,9 @@ flags:
 `
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		if err := serveChild(os.Args[2:]); err != nil {
+	children := map[string]func([]string) error{childCommand: serveChild, floorCommand: serveFloor}
+	if len(os.Args) > 1 && children[os.Args[1]] != nil {
+		if err := children[os.Args[1]](os.Args[2:]); err != nil {
 			fail(err)
 		}
 		return
