@@ -59,6 +59,7 @@ type Client struct {
 	token    func(context.Context) (string, error)
 	renews   bool // there is a TokenFunc
 	http     *http.Client
+	ownHTTP  bool // nobody else uses it
 	log      *slog.Logger
 	random   func() float64
 
@@ -107,6 +108,7 @@ func New(o Options) (*Client, error) {
 		c.token = func(context.Context) (string, error) { return o.Token, nil }
 	}
 	if c.http == nil {
+		c.ownHTTP = true
 		c.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
 	if c.log == nil {
@@ -234,7 +236,9 @@ func (c *Client) Close() error {
 	<-c.done
 	hurry.Stop()
 	c.cancel()
-	c.http.CloseIdleConnections()
+	if c.ownHTTP {
+		c.http.CloseIdleConnections()
+	}
 	return nil
 }
 

@@ -66,6 +66,7 @@ func (f *fake) close() {
 	for _, c := range f.clients {
 		c.cancel()
 		c.Close()
+		c.http.CloseIdleConnections()
 	}
 	close(f.done)
 	f.http.Close()

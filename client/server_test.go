@@ -70,12 +70,15 @@ func (w *wires) cut() {
 func (n *node) client(t *testing.T, user rollcall.UserID) (*client.Client, *wires) {
 	t.Helper()
 	w := &wires{}
-	c, err := client.New(client.Options{URL: n.http.URL, User: user,
-		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: w.dial}}})
+	transport := &http.Transport{DialContext: w.dial}
+	c, err := client.New(client.Options{URL: n.http.URL, User: user, HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() {
+		c.Close()
+		transport.CloseIdleConnections()
+	})
 	return c, w
 }
 
@@ -311,5 +314,24 @@ func TestKickedClientStaysAway(t *testing.T) {
 	}
 	if info, err := c.Room(t.Context(), "r"); err != nil || info.Count != 0 {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestWebSocketOpensWhereHTTP2IsSpoken(t *testing.T) {
+	n := newNode(t)
+	secure := httptest.NewUnstartedServer(n.server)
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	c, err := client.New(client.Options{URL: secure.URL, HTTPClient: secure.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Room(t.Context(), "r"); err != nil { // a connection of HTTP/2
+		t.Fatal(err)
+	}
+	if r := enter(t, c, "r", client.EnterOptions{}); r.Count() != 1 {
+		t.Errorf("%d members", r.Count())
 	}
 }

@@ -34,6 +34,12 @@ func nameEnvironment(k *kong.Kong) error {
 				f.Envs = []string{envOf(f.Name)}
 				f.Tag.Envs = f.Envs
 			}
+			// Compose files and the like set what they leave out to nothing.
+			for _, name := range f.Tag.Envs {
+				if os.Getenv(name) == "" {
+					os.Unsetenv(name)
+				}
+			}
 		}
 	}
 	return nil

@@ -69,11 +69,12 @@ func TestFlagsBeatEnvironmentBeatsFileBeatsDefaults(t *testing.T) {
 		args []string
 		want time.Duration
 	}{
-		"default":       {want: time.Second},
-		"file":          {file: "close-grace: 2s", want: 2 * time.Second},
-		"environment":   {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "3s"}, file: "close-grace: 2s", want: 3 * time.Second},
-		"flag":          {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "3s"}, file: "close-grace: 2s", args: []string{"--close-grace", "4s"}, want: 4 * time.Second},
-		"default again": {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "1s"}, file: "close-grace: 2s", want: time.Second},
+		"default":            {want: time.Second},
+		"file":               {file: "close-grace: 2s", want: 2 * time.Second},
+		"environment":        {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "3s"}, file: "close-grace: 2s", want: 3 * time.Second},
+		"flag":               {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "3s"}, file: "close-grace: 2s", args: []string{"--close-grace", "4s"}, want: 4 * time.Second},
+		"empty is not given": {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "", "ROLLCALL_GUESTS": ""}, file: "close-grace: 2s", want: 2 * time.Second},
+		"default again":      {env: map[string]string{"ROLLCALL_CLOSE_GRACE": "1s"}, file: "close-grace: 2s", want: time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
