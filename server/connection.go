@@ -33,6 +33,7 @@ type connection struct {
 	setting   bool           // Guarded by mu. In the list of sets that wait.
 	sets      bucket         // Guarded by mu.
 	messages  bucket         // Guarded by mu.
+	asked     uint64         // Guarded by mu. A hash of the state in the URL of the last event stream.
 	leaseless bool           // Guarded by mu. Hidden: holds no lease in any room.
 }
 
@@ -79,7 +80,7 @@ const (
 func (h *hub) newConnection(id rollcall.ConnectionID, identity *auth.Identity) *connection {
 	return &connection{
 		h: h, id: id, user: identity.User, identity: identity, leaseless: identity.Hidden,
-		streams: h.firstStream,
+		streams:  h.firstStream,
 		sets:     newBucket(h.limits.SetsPerSecond),
 		messages: newBucket(h.limits.MessageBurst),
 	}

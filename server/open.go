@@ -19,6 +19,8 @@ type arrival struct {
 	proto    protocol
 	plain    bool
 	multi    bool
+	repeats  bool   // an EventSource that comes back, with the URL of its first request
+	asked    uint64 // a hash of the state in the URL
 }
 
 // opening is a stream that is about to open: its connection, with c.op held, and
@@ -72,6 +74,12 @@ func (h *hub) resumed(a *arrival) *connection {
 	return nil
 }
 
+// isOf reports whether a resume secret is good and of the user.
+func (h *hub) isOf(resume string, user rollcall.UserID) bool {
+	r, err := h.signer.Verify(resume)
+	return err == nil && r.User == user
+}
+
 func (a *arrival) observes() bool {
 	if a.identity.Hidden {
 		return true
@@ -92,6 +100,9 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	c := o.c
 	entries := a.rooms
 	c.mu.Lock()
+	// What was set since the URL was first told is newer than what it says.
+	known := a.repeats && a.asked == c.asked
+	c.asked = a.asked
 	for _, s := range c.subs {
 		if !names(a.rooms, s.id) && s.leased() {
 			entries = append(entries, entry{room: s.id}) // a lease that it holds besides
@@ -106,12 +117,25 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 		}
 		o.rooms = append(o.rooms, r)
 		e.room = r.id // one string for all
+		if known {
+			e = c.withoutState(e)
+		}
 		if _, err := c.grant(ctx, e); err != nil {
 			o.abandon()
 			return nil, err
 		}
 	}
 	return o, nil
+}
+
+// withoutState is e without status and data, if the connection is in the room.
+func (c *connection) withoutState(e entry) entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.findLocked(e.room); s != nil && s.leased() {
+		e.status, e.data = rollcall.StatusUnset, nil
+	}
+	return e
 }
 
 func names(entries []entry, id rollcall.RoomID) bool {

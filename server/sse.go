@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"rollcall"
 	"rollcall/server/auth"
 	"rollcall/server/transport"
@@ -77,16 +79,20 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (*arrival, error) {
 	q := r.URL.Query()
 	a := &arrival{proto: protocolSSE, plain: !flag(q, "beat"), multi: multi}
-	a.last = parseLastEvent(r.Header.Get("Last-Event-ID"))
-	if p := q.Get("resume"); p != "" && a.last.resume == "" {
-		a.last = lastEvent{resume: p}
-	}
+	var since wire.Since
 	if text := q.Get("since"); text != "" && !multi {
-		since, err := wire.ParseSince(text)
-		if err != nil {
+		var err error
+		if since, err = wire.ParseSince(text); err != nil {
 			return nil, err
 		}
-		a.last.since = since
+	}
+	// An EventSource comes back with the URL that it began with: what it says by
+	// Last-Event-ID is newer.
+	a.last = parseLastEvent(r.Header.Get("Last-Event-ID"))
+	a.repeats = a.last.resume != ""
+	a.asked = xxhash.Sum64String(q.Get("status") + "\xff" + q.Get("data"))
+	if !a.repeats {
+		a.last = lastEvent{resume: q.Get("resume"), since: since}
 	}
 	id, err := s.identifyStream(r, a.last.resume)
 	if err != nil {
@@ -96,6 +102,9 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 		return nil, rollcall.Errorf(rollcall.CodeForbidden, "a server key has no presence of its own; use a user's token, or POST a lease for a user")
 	}
 	a.identity = id
+	if a.repeats && !s.h.isOf(a.last.resume, id.User) {
+		a.last, a.repeats = lastEvent{}, false
+	}
 	for _, room := range rooms {
 		e, err := s.entryOf(q, room)
 		if err != nil {
