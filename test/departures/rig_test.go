@@ -120,6 +120,13 @@ func (r *rig) assembled() {
 			r.t.Fatalf("%s sees %v, not %v: %v", v.name, v.users(), r.cast, v.faults(r.isKnown))
 		}
 	}
+	// The memory of a server that has just started is fresh: for a lease, readers
+	// keep those who are missing.
+	for settling := "?"; settling != ""; pause(r.ctx, pollEvery) {
+		var err error
+		_, _, settling, err = roster(r.ctx, r.server.url, r.room)
+		r.must(err)
+	}
 	r.ready()
 }
 

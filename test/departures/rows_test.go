@@ -195,8 +195,6 @@ func restarted(r *rig) {
 		living = append(living, "living-"+k.short())
 		r.client(k, r.server.url, "living-"+k.short())
 	}
-	// The memory of the first server is fresh, too.
-	pause(r.ctx, lease)
 	r.assembled()
 	heard := make([]int, len(r.viewers))
 	for i, v := range r.viewers {

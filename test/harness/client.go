@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -52,6 +53,7 @@ type Options struct {
 	Resume      string // the secret alone
 	LastEventID string // SSE
 	Since       string // epoch.version
+	Held        *List  // what the client holds already; it says so as Since does
 
 	Plain     bool // SSE: answers no beat and says so, and comes back by itself
 	Silent    bool // says that it answers beats, and does not
@@ -62,6 +64,7 @@ type Options struct {
 	// by then.
 	GiveUp time.Duration
 	Small  bool // a receive buffer of 4 KiB
+	Quiet  bool // WebSocket: sends nothing by itself
 
 	Query  url.Values
 	Header http.Header
@@ -155,6 +158,12 @@ func (s *Server) Try(t testing.TB, over Transport, o Options) *Client {
 	c := &Client{
 		Over: over, s: s, t: t, o: o, lists: newLists(), changed: make(chan struct{}),
 		lastID: o.LastEventID, silent: o.Silent || o.Plain,
+	}
+	if h := o.Held; h != nil {
+		held := *h
+		held.Members, held.Stream = maps.Clone(h.Members), 0
+		c.lists.rooms[h.Room] = &held
+		c.o.Since = fmt.Sprintf("%s.%d", h.Epoch, h.Version)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()

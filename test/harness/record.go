@@ -136,7 +136,7 @@ func (c *Client) Forget() {
 	c.events, c.lists.changes = nil, nil
 }
 
-// ok is the answer to message n, if it has come.
+// answer is the answer to message n, if it has come.
 func (c *Client) answer(n int) (a *Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

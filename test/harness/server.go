@@ -172,8 +172,14 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 	return auth.Chain(keys, tokens), err
 }
 
-// Claims is what a token says.
-type Claims = auth.Claims
+// Claims is what a token says, and Capability what it allows.
+type (
+	Claims     = auth.Claims
+	Capability = auth.Capability
+)
+
+// Read is the capability to see who is here.
+const Read = auth.Read
 
 // Token mints a token. Without rooms it gives presence everywhere.
 func (s *Server) Token(c Claims) string {

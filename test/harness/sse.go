@@ -26,10 +26,11 @@ func (c *Client) dialSSE(no int, first bool) (*stream, *Answer) {
 	}
 	set("beat", "1", !c.o.Plain)
 	set("observe", "1", c.o.Observe)
-	set("status", c.o.Status, first)
-	set("data", c.o.Data, first)
-	set("resume", c.o.Resume, first)
-	set("since", c.o.Since, first)
+	// An EventSource comes back with the very same URL.
+	set("status", c.o.Status, true)
+	set("data", c.o.Data, true)
+	set("resume", c.o.Resume, true)
+	set("since", c.o.Since, true)
 	req, err := http.NewRequestWithContext(c.ctx, "GET", c.base()+path+"?"+q.Encode(), nil)
 	if err != nil {
 		return nil, &Answer{Err: err}

@@ -159,6 +159,9 @@ func (c *Client) resume(first bool) string {
 
 // greet says who the client is, if that is to be said, and enters its rooms.
 func (c *Client) greet(st *stream, first bool) {
+	if c.o.Quiet {
+		return
+	}
 	if c.o.TokenBy == "message" {
 		c.Send(fmt.Sprintf(`{"type":"auth","token":%q}`, c.o.Token))
 	}
