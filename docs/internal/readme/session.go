@@ -110,7 +110,8 @@ func (s *session) start(name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.root
 	cmd.Env = append(os.Environ(), "PATH="+s.bin+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"ROLLCALL_LISTEN=127.0.0.1:0", "ROLLCALL_ADMIN_LISTEN=127.0.0.1:0", "TZ=UTC", "NO_COLOR=1")
+		"ROLLCALL_LISTEN=127.0.0.1:0", "ROLLCALL_ADMIN_LISTEN=127.0.0.1:0",
+		"TMPDIR="+s.bin, "TZ=UTC", "NO_COLOR=1")
 	if s.main != "" {
 		cmd.Env = append(cmd.Env, "ROLLCALL_URL=http://"+s.main)
 	}
