@@ -94,7 +94,7 @@ func (s *stream) pumpLocked(extra []byte) {
 		}
 		return
 	}
-	if s.proto == protocolSSE && !s.told {
+	if s.proto == protocolSSE {
 		b = s.appendID(b)
 	}
 	s.c.h.metrics.deliveries.Add(float64(deliveries))
