@@ -35,7 +35,7 @@ const room = "doc/42 ü"
 
 // soon is the most that a test waits for what has to happen at once, on a busy
 // machine.
-const soon = 5 * time.Second
+const soon = 15 * time.Second
 
 // in is the options of a user in the room.
 func in(user string) harness.Options {

@@ -585,3 +585,21 @@ func TestEventSourceComesBackWithItsOldURL(t *testing.T) {
 	}
 	sawOnly(t, w, "ana", 1, 0)
 }
+
+// TestExpiredEventSourceStartsAfresh: an EventSource that was told that its lease
+// has ended holds nothing any more, and its Last-Event-ID does not say otherwise.
+func TestExpiredEventSourceStartsAfresh(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, harness.Config{})
+	w := s.Watch(t, harness.SSE, room)
+	o := in("ana")
+	o.Silent, o.Reconnect = true, true
+	ana := joined(t, s, harness.SSE, w, o)
+	ana.Until(s.Gone()+soon, "she expires and comes back", func() bool { return ana.Streams() == 2 && ana.Has(room, "ana") })
+	if e := ana.Ends()[0]; e.Bye != "expired" {
+		t.Errorf("end: got %+v, want expired", e)
+	}
+	ana.Answers(true)
+	w.Until(soon, "her return", func() bool { return len(w.Joins(room, "ana")) == 2 })
+	sawOnly(t, w, "ana", 2, 1)
+}
