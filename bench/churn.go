@@ -148,15 +148,14 @@ func (ch *churner) report(before, after stats, pairs float64, span, floor time.D
 // run starts a guest at each turn.
 func (ch *churner) run(stop <-chan struct{}) {
 	every := time.Duration(float64(time.Second) / ch.pairs)
-	turn := time.NewTicker(every)
-	defer turn.Stop()
+	began := time.Now()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
 			return
-		case <-turn.C:
+		case <-time.After(time.Until(began.Add(time.Duration(i) * every))): // late turns are made up for
 		}
 		wg.Go(func() {
 			var err error

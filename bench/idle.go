@@ -9,14 +9,22 @@ import (
 // idle fills rooms and then watches the server do nothing.
 func idle(s *settings) (*result, error) {
 	var options []string
-	if s.profiles != "" {
-		options = []string{"-rate", "1"} // every allocation; arrivals take longer for it
+	if s.profiles != "" && s.via != "sse" {
+		options = []string{"-rate", "1"} // every allocation; too dear where streams come and go
 	}
 	server, err := startChild(options...)
 	if err != nil {
 		return nil, err
 	}
 	defer server.stop()
+	// A few come and go first: the pages of the program that they bring into
+	// memory are no member's.
+	early := &crowd{addr: server.addr, via: s.via}
+	err = early.fill(50, 50)
+	early.stop()
+	if err != nil {
+		return nil, err
+	}
 	empty, err := server.ask("collect")
 	if err != nil {
 		return nil, err
