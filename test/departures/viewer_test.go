@@ -23,7 +23,7 @@ type viewer struct {
 	version  int64           // Guarded by mu. 0 if it holds none.
 	epoch    string          // Guarded by mu.
 	seen     []sight         // Guarded by mu. In order.
-	settling []time.Duration // Guarded by mu. Each settlingMs that it was told.
+	settling []time.Duration // Guarded by mu. Each settlingMs that it was told; the newest counts.
 	wrong    []string        // Guarded by mu. What must not happen.
 	slow     []string        // Guarded by mu. Reads that took long.
 }
@@ -155,11 +155,15 @@ func (v *viewer) replaceLocked(members []member, settling time.Duration, at time
 	}
 }
 
-// settle ends the settling: who has not come back is gone.
-func (v *viewer) settle() {
+// settle ends the settling that was told as the nth, unless there was another
+// one since: who has not come back is gone.
+func (v *viewer) settle(n int) {
 	defer v.tell()
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if n != len(v.settling) {
+		return
+	}
 	for user, sure := range v.list {
 		if !sure {
 			v.leaveLocked(user, "settled", time.Now())

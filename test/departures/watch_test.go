@@ -126,9 +126,10 @@ func (v *viewer) settleLater(ctx context.Context, e event) {
 	}
 	var n notice
 	if json.Unmarshal(e.Data, &n) == nil && n.SettlingMs > 0 {
+		nth := len(v.settled())
 		go func() {
 			if pause(ctx, time.Duration(n.SettlingMs)*time.Millisecond) {
-				v.settle()
+				v.settle(nth)
 			}
 		}()
 	}
