@@ -1,0 +1,13 @@
+package main
+
+import "testing"
+
+func BenchmarkMemoryRenew(b *testing.B) {
+	leases, st, err := grantAll(10000, 100)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	b.ResetTimer()
+	renewAll(b, st, leases)
+}
