@@ -53,23 +53,24 @@ func run(root string) (failed int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(bin)
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "rollcall"), "./cmd/rollcall")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build the program: %w\n%s", err, out)
-	}
 	documents, err := findDocuments(root)
 	if err != nil {
 		return 0, err
 	}
 	r := &report{}
 	var running sync.WaitGroup
-	for _, d := range documents {
-		running.Go(func() { (&session{root: root, bin: bin, report: r, doc: d}).run() })
-	}
+	defer running.Wait()
 	running.Go(func() { checkExamples(root, r) })
 	running.Go(func() { checkTypes(root, documents, r) })
 	running.Go(func() { checkReferences(root, documents, r) })
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "rollcall"), "./cmd/rollcall")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	for _, d := range documents {
+		running.Go(func() { (&session{root: root, bin: bin, report: r, doc: d}).run() })
+	}
 	running.Wait()
 	fmt.Printf("readme: %d passed, %d failed\n", r.passed, r.failed)
 	return r.failed, nil
