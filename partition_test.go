@@ -615,3 +615,15 @@ func TestLongAndShortLeases(t *testing.T) {
 		t.Errorf("left over: %s", left)
 	}
 }
+
+// The end of a grace is no evidence: a resume runs from its own.
+func TestResumeRunsFromItsOwnEvidence(t *testing.T) {
+	l := newLife(t)
+	lease := l.open(ana, "c")
+	l.on(rollcall.OpClose, lease, rollcall.Op{Grace: 20 * time.Second})
+	l.apply(rollcall.Op{Kind: rollcall.OpGrant, User: ana, Connection: "c", Age: 25 * time.Second})
+	l.pass(4 * time.Second)
+	l.wantTold("ana")
+	l.pass(2 * time.Second)
+	l.wantTold("ana", "ana expired")
+}
