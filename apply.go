@@ -70,7 +70,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	}
 	p.expiry.add(l)
 	p.publishGrant(u, op, version)
-	res.Lease = Lease{Room: op.Room, User: op.User, Connection: op.Connection, Generation: l.generation, slot: l}
+	res.Lease = Lease{Room: op.Room, User: op.User, Connection: op.Connection, Generation: l.generation, TTL: op.TTL, slot: l}
 	res.Member, res.Version = u.present(), r.version
 }
 

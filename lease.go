@@ -13,6 +13,9 @@ type Lease struct {
 	User       UserID
 	Connection ConnectionID
 	Generation Generation
+	// TTL is how long it runs from the moment of the evidence; 0 is the lease of
+	// the timing.
+	TTL time.Duration
 
 	// slot lets the partition that granted the lease renew it without looking
 	// anything up; nil for a lease that was named from outside.

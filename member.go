@@ -98,6 +98,9 @@ type Frame struct {
 	Epoch     Epoch
 	Seq       uint64
 	Changes   []Change
+	// Gap tells that frames up to this one were lost, or that the store has
+	// another epoch: what is known of the rooms of the partition may be old.
+	Gap bool
 }
 
 // Diff is the difference between two states of a roster: the net effect, with

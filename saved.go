@@ -100,7 +100,7 @@ func (p *Partition) Restore(now time.Time, s *SavedPartition, visit func(Held)) 
 			u.member = u.fold(su.ID, su.Info, su.Since)
 			for _, l := range u.leases {
 				visit(Held{
-					Lease: Lease{Room: sr.ID, User: su.ID, Connection: l.connection, Generation: l.generation, slot: l},
+					Lease: Lease{Room: sr.ID, User: su.ID, Connection: l.connection, Generation: l.generation, TTL: l.ttl, slot: l},
 					Info:  su.Info, Status: l.status, Data: l.data, TTL: l.ttl,
 				})
 			}

@@ -28,7 +28,9 @@ func (m *Memory) Save(w io.Writer) error {
 		s.Partitions[i] = p.state.Save()
 		p.mu.Unlock()
 	}
-	if err := json.NewEncoder(w).Encode(&s); err != nil {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // info and data are kept to the byte
+	if err := e.Encode(&s); err != nil {
 		return fmt.Errorf("save memory: %w", err)
 	}
 	return nil

@@ -232,7 +232,7 @@ func (s *scene) wantRoom(room rollcall.RoomID, want map[rollcall.UserID]int) {
 func lifeGoesOn(s *scene) {
 	const clients = 40
 	lease, grace := s.timing.Lease, s.timing.CloseGrace
-	var working sync.WaitGroup
+	var working, staying sync.WaitGroup
 	var done atomic.Bool
 	ticking := make(chan struct{})
 	go func() {
@@ -276,18 +276,20 @@ func lifeGoesOn(s *scene) {
 				apply(endOp(l, rollcall.ReasonLeft))
 			case 3: // dies
 			default:
-				time.Sleep(lease - s.timing.Beat)
-				s.renew(l, 0)
-				time.Sleep(s.timing.Beat)
-				s.renew(l, 0)
+				staying.Go(func() {
+					for !done.Load() {
+						time.Sleep(s.timing.Beat)
+						s.renew(l, 0)
+					}
+				})
 			}
 		})
 	}
 	working.Wait()
-	// They started within a beat of each other: now the last one to die has done
-	// so a lease ago.
-	time.Sleep(s.timing.Beat + time.Second)
+	// Now the last one to die has done so a lease ago.
+	time.Sleep(lease + time.Second)
 	done.Store(true)
+	staying.Wait()
 	<-ticking
 
 	want := make(map[rollcall.UserID]int)

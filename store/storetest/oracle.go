@@ -43,6 +43,7 @@ type claim struct {
 	closing       bool
 	replaced      bool
 	over          bool
+	overAt        time.Duration // on the lease clock
 	reason        rollcall.Reason
 }
 
@@ -327,7 +328,7 @@ func (o *Oracle) grant(now time.Time, p *oraclePartition, op *rollcall.Op, got *
 
 // end ends a claim, and the stay with its last.
 func (o *Oracle) end(c *claim, reason rollcall.Reason) {
-	c.over, c.reason = true, reason
+	c.over, c.overAt, c.reason = true, o.Clock(c.lease.Room), reason
 	l := c.lease
 	o.ended = append(o.ended, rollcall.Ended{Connection: l.Connection, User: l.User, Generation: l.Generation, Reason: reason})
 	if len(o.claimsOf(l.Room, l.User)) == 0 {
@@ -380,6 +381,12 @@ func (o *Oracle) Renew(now time.Time, r *rollcall.Renewal, named bool) error {
 				return nil
 			}
 			if c.replaced && r.Outcome == rollcall.Replaced {
+				return nil
+			}
+			// How a lease ended is kept for a lease, and only of the last one
+			// of a connection.
+			forgotten := c.replaced && current == nil || c.over && p.clock-c.overAt >= o.timing.Lease*9/10
+			if forgotten && r.Outcome == rollcall.Lost {
 				return nil
 			}
 		}

@@ -1,0 +1,165 @@
+-- What every script begins with: the partition's clock, versions and feed.
+--
+-- KEYS[1]  {pNN}:c
+-- ARGV     1 key prefix "{pNN}:" - 2 epoch that the caller knows, or "" -
+--          3 epoch to begin if there is none - 4 lease (us) -
+--          5 PUBLISH or SPUBLISH, and the channel - 6 least time between two updates of a bare
+--          number of connections (us) - 7 the most by which the lease clock
+--          advances over a gap (us) - 8... those of the script
+--
+-- Every script answers {epoch, ...}; a caller with another epoch is told the
+-- present one and nothing is done.
+local P, LEASE, SPACING = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[6])
+local DAY = 86400
+local LIVE, CLOSING = 0, 1
+
+local function int(n) return string.format('%.0f', n) end
+
+local head = redis.call('HMGET', KEYS[1], 'epoch', 'clock', 'last', 'version', 'seq', 'tick', 'settled')
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2]) -- us
+local epoch = head[1]
+local clock = tonumber(head[2] or 0)    -- us of lease time
+local version = tonumber(head[4] or 0)
+local seq = tonumber(head[5] or 0)
+local tick = tonumber(head[6] or 0)     -- lease time of the last sweep
+local settled = tonumber(head[7] or 0)  -- lease time until which members may be on their way back
+if not epoch then
+  epoch, settled = ARGV[3], LEASE
+else
+  -- The lease clock forgives whatever time nobody observed, and every jump.
+  local passed = now - tonumber(head[3])
+  clock = clock + math.min(math.max(passed, 0), tonumber(ARGV[7]))
+  if passed > LEASE then settled = clock + LEASE end
+end
+
+local changes = {} -- of this call
+
+local function save()
+  if #changes > 0 then
+    seq = seq + 1
+    local command, channel = string.match(ARGV[5], '^(%u+) (.*)$')
+    redis.call(command, channel, cmsgpack.pack({1, epoch, seq, changes}))
+  end
+  redis.call('HSET', KEYS[1], 'epoch', epoch, 'clock', int(clock), 'last', int(now),
+    'version', int(version), 'seq', int(seq), 'tick', int(tick), 'settled', int(settled))
+end
+
+local function settling() return math.max(settled - clock, 0) end
+
+local function next_version()
+  version = math.max(version + 1, now)
+  return version
+end
+
+-- A lease in the sorted set: layout, closing, room, user, connection, generation.
+local LAYOUT = '>BBI2c0I2c0I2c0I8'
+
+local function pack(room, user, lease)
+  return struct.pack(LAYOUT, 1, lease[7], #room, room, #user, user, #lease[1], lease[1], lease[2])
+end
+
+local function ended_name(connection, generation, reason)
+  return struct.pack('>BBI8c0', 1, reason, generation, connection)
+end
+
+-- The record of a user in a room: {layout, info, since (ms), version of the join,
+-- published connections, lease time of their last bare update, whether one waits,
+-- leases}. A lease: {connection, generation, ttl (us), status, data, version of
+-- data, closing}. false stands for nothing.
+local INFO, SINCE, JOINED, SHOWN, SHOWN_AT, WAITS, LEASES = 2, 3, 4, 5, 6, 7, 8
+
+local function load(room, user)
+  local raw = redis.call('HGET', P .. 'u:' .. room, user)
+  return raw and cmsgpack.unpack(raw)
+end
+
+local function store(room, user, rec)
+  redis.call('HSET', P .. 'u:' .. room, user, cmsgpack.pack(rec))
+end
+
+local function load_room(room)
+  local m = redis.call('HMGET', P .. 'm:' .. room, 'version', 'members', 'leases')
+  return {name = room, version = tonumber(m[1] or 0), members = tonumber(m[2] or 0), leases = tonumber(m[3] or 0)}
+end
+
+local function store_room(m)
+  local key = P .. 'm:' .. m.name
+  if m.members == 0 then
+    redis.call('DEL', key, P .. 'u:' .. m.name)
+    redis.call('ZREM', P .. 'r', m.name)
+  else
+    redis.call('HSET', key, 'version', int(m.version), 'members', m.members, 'leases', m.leases)
+  end
+end
+
+local function find(rec, connection)
+  for i, l in ipairs(rec[LEASES]) do
+    if l[1] == connection then return i, l end
+  end
+end
+
+-- The member that the leases make up: status, open connections, data.
+local function fold(rec)
+  local status, open, data, newest = 0, 0, false, 0
+  for _, l in ipairs(rec[LEASES]) do
+    status = math.max(status, l[4])
+    if l[7] == LIVE then open = open + 1 end
+    if l[6] > newest then newest, data = l[6], l[5] end
+  end
+  return {status, math.max(open, 1), data}
+end
+
+local function member(user, rec, f)
+  return {user, rec[INFO], f[1], f[2], rec[SINCE], f[3]}
+end
+
+local function change(m, v, joined, updated, left, ended)
+  changes[#changes + 1] = {m.name, m.version, v, m.members, joined, updated, left, ended}
+  m.version = v
+end
+
+-- Publishes what a change of the leases has made of the member. was is the fold
+-- from before. A bare change of the number of connections may have to wait,
+-- unless due. v is a version taken already, or nil. Reports whether it published.
+local function publish(m, user, rec, was, same_info, due, v, ended)
+  local f = fold(rec)
+  if same_info and f[1] == was[1] and f[3] == was[3] then
+    if f[2] == rec[SHOWN] then return false end
+    if not due and clock - rec[SHOWN_AT] < SPACING then
+      if not rec[WAITS] then
+        rec[WAITS] = true
+        redis.call('ZADD', P .. 'q', int(clock + SPACING), struct.pack('>I2c0c0', #m.name, m.name, user))
+      end
+      return false
+    end
+    rec[SHOWN_AT] = clock
+  end
+  rec[SHOWN] = f[2]
+  change(m, v or next_version(), false, {member(user, rec, f)}, false, ended or false)
+  return true
+end
+
+-- Ends the i-th lease of a user, and the stay with the last one.
+local function drop(m, user, rec, i, reason)
+  local was = fold(rec)
+  local l = table.remove(rec[LEASES], i)
+  redis.call('ZREM', P .. 'l', pack(m.name, user, l))
+  redis.call('ZADD', P .. 'e', int(clock + LEASE), ended_name(l[1], l[2], reason))
+  m.leases = m.leases - 1
+  local ended = {{l[1], user, l[2], reason}}
+  if #rec[LEASES] == 0 then
+    redis.call('HDEL', P .. 'u:' .. m.name, user)
+    m.members = m.members - 1
+    change(m, next_version(), false, false, {{user, reason}}, ended)
+    return
+  end
+  if not publish(m, user, rec, was, true, false, nil, ended) then
+    changes[#changes + 1] = {m.name, m.version, m.version, m.members, false, false, false, ended}
+  end
+end
+
+if ARGV[2] ~= '' and ARGV[2] ~= epoch then
+  save()
+  return {epoch, 'epoch'}
+end

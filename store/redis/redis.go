@@ -1,0 +1,253 @@
+// Package redis is the store of many nodes: the presence of every room in one
+// Redis or Valkey, standalone, behind Sentinel, or as a cluster.
+//
+// Everything of a partition lies in one hash slot, and every decision is one
+// script there, on the server's own clock. Nodes hold nothing that cannot be lost:
+// their leases bring back what the store forgot.
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"rollcall"
+	"rollcall/store"
+)
+
+var (
+	//go:embed prelude.lua
+	preludeLua string
+	//go:embed apply.lua
+	applyLua string
+	//go:embed renew.lua
+	renewLua string
+	//go:embed tick.lua
+	tickLua string
+	//go:embed read.lua
+	readLua string
+	//go:embed poll.lua
+	pollLua string
+)
+
+func script(body string) *rueidis.Lua { return rueidis.NewLuaScript("#!lua\n" + preludeLua + body) }
+
+var (
+	applyScript = script(applyLua)
+	renewScript = script(renewLua)
+	tickScript  = script(tickLua)
+	readScript  = script(readLua)
+	pollScript  = script(pollLua)
+)
+
+// Options are the settings of a [Store]. The zero value of everything but URL
+// works.
+type Options struct {
+	// URL is where the store is: redis://user:password@host:port/db, rediss://
+	// for TLS, several hosts with commas between them for a cluster,
+	// redis+sentinel://h1:p1,h2:p2/master for Sentinel.
+	URL string
+	// Timing and Limits; the zero values mean the defaults.
+	Timing rollcall.Timing
+	Limits rollcall.Limits
+	// Sweep is the least time between two sweeps of a partition, whoever makes
+	// them (250 ms); nodes take turns by chance. Negative: every Tick sweeps.
+	Sweep time.Duration
+	// Timeout of one call (2 s).
+	Timeout time.Duration
+	// Logger; slog.Default if nil.
+	Logger *slog.Logger
+}
+
+// Store implements [store.Store]. Safe for concurrent use.
+type Store struct {
+	o       Options
+	client  rueidis.Client
+	db      int    // number of the database; channels know none, so it is in their names
+	publish string // PUBLISH, or SPUBLISH in a cluster
+	cluster bool
+
+	parts  [rollcall.Partitions]partition
+	feed   func(*rollcall.Frame) // set once, before any other call
+	ctx    context.Context       // ends with the store
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	closed atomic.Bool
+}
+
+// partition is what this node knows of a partition.
+type partition struct {
+	index  int
+	prefix string // of its keys
+	head   string // KEYS[1] of every script
+
+	mu     sync.Mutex
+	epoch  rollcall.Epoch // Guarded by mu. "" until the first answer.
+	ticked time.Time      // Guarded by mu. When this node may tick it again.
+	grace  time.Time      // Guarded by mu. The earliest end of a close grace that this node began.
+
+	feed partitionFeed
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the store and checks that it can be one.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Timing == (rollcall.Timing{}) {
+		o.Timing = rollcall.DefaultTiming()
+	}
+	if o.Limits == (rollcall.Limits{}) {
+		o.Limits = rollcall.DefaultLimits()
+	}
+	if o.Sweep == 0 {
+		o.Sweep = 250 * time.Millisecond
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	option, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	option.ConnWriteTimeout = o.Timeout
+	option.Dialer.Timeout = o.Timeout
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the store: %w", err)
+	}
+	s := &Store{o: o, client: client, db: option.SelectDB, publish: "PUBLISH"}
+	if client.Mode() == rueidis.ClientModeCluster {
+		s.publish, s.cluster = "SPUBLISH", true
+	}
+	if err := s.check(ctx); err != nil {
+		client.Close()
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.index, p.prefix = i, prefix(i)
+		p.head = p.prefix + "c"
+	}
+	return s, nil
+}
+
+// Close implements [store.Store].
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.cancel()
+	s.client.Close()
+	s.wg.Wait()
+	for i := range s.parts {
+		s.parts[i].feed.close()
+	}
+	return nil
+}
+
+func newEpoch() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// channel is the channel of a partition's frames.
+func (s *Store) channel(p *partition) string {
+	if s.db == 0 {
+		return p.prefix + "b"
+	}
+	return p.prefix + "b:" + strconv.Itoa(s.db)
+}
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// args are the arguments that every script has.
+func (s *Store) args(p *partition, epoch rollcall.Epoch, own ...string) []string {
+	return append([]string{
+		p.prefix, string(epoch), newEpoch(), micros(s.o.Timing.Lease), s.publish + " " + s.channel(p), micros(s.o.Timing.ConnectionUpdates), micros(s.o.Timing.ClockClamp()),
+	}, own...)
+}
+
+func (p *partition) knownEpoch() rollcall.Epoch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
+
+// errClosed tells that the store was closed.
+var errClosed = store.ErrClosed
+
+// exec runs a script in a partition and returns its answer without the epoch. A
+// store that has another epoch than we knew has lost its memory, or another has
+// taken its place: that is noted, and the script is run again.
+func (s *Store) exec(ctx context.Context, lua *rueidis.Lua, p *partition, own ...string) ([]rueidis.RedisMessage, error) {
+	if s.closed.Load() {
+		return nil, errClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	for range 3 {
+		res := lua.Exec(ctx, s.client, []string{p.head}, s.args(p, p.knownEpoch(), own...))
+		answer, again, err := s.answer(p, res)
+		if err != nil || !again {
+			return answer, err
+		}
+	}
+	return nil, errors.New("the epoch of the store keeps changing")
+}
+
+// answer takes the epoch off an answer.
+func (s *Store) answer(p *partition, res rueidis.RedisResult) (answer []rueidis.RedisMessage, again bool, err error) {
+	all, err := res.ToArray()
+	if err != nil {
+		if s.closed.Load() {
+			return nil, false, errClosed
+		}
+		return nil, false, fmt.Errorf("run script: %w", err)
+	}
+	if len(all) == 0 {
+		return nil, false, errors.New("run script: empty answer")
+	}
+	epoch, err := all[0].ToString()
+	if err != nil {
+		return nil, false, fmt.Errorf("run script: %w", err)
+	}
+	if len(all) == 2 {
+		if word, err := all[1].ToString(); err == nil && word == "epoch" {
+			s.newEpoch(p, rollcall.Epoch(epoch))
+			return nil, true, nil
+		}
+	}
+	p.mu.Lock()
+	first := p.epoch == ""
+	if first {
+		p.epoch = rollcall.Epoch(epoch)
+	}
+	p.mu.Unlock()
+	return all[1:], false, nil
+}
+
+// newEpoch notes another epoch and tells the feed of it.
+func (s *Store) newEpoch(p *partition, epoch rollcall.Epoch) {
+	p.mu.Lock()
+	changed := p.epoch != epoch
+	p.epoch = epoch
+	p.mu.Unlock()
+	if changed {
+		s.feedEpoch(p, epoch)
+	}
+}

@@ -1,0 +1,105 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Sweeping: any node sweeps any partition that it has not seen swept for a
+// while; the script refuses what comes too soon after another node's sweep.
+const tickMost = 200 // leases that one call ends
+
+// graceUntil has the partition swept at the end of a close grace.
+func (p *partition) graceUntil(end time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grace.IsZero() || end.Before(p.grace) {
+		p.grace = end
+	}
+}
+
+// due reports whether this node should sweep the partition now, and whether it
+// must although another node has just done so.
+func (p *partition) due(now time.Time, every time.Duration) (due, must bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.grace.IsZero() && !now.Before(p.grace) {
+		p.grace = time.Time{}
+		must = true
+	}
+	if !must && now.Before(p.ticked) {
+		return false, false
+	}
+	if every > 0 {
+		p.ticked = now.Add(every + rand.N(every*7/5))
+	}
+	return true, must
+}
+
+// Tick implements [store.Store].
+func (s *Store) Tick(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	now := time.Now()
+	due := make(map[*partition]time.Duration) // how long ago the last sweep must be
+	for i := range s.parts {
+		p := &s.parts[i]
+		if ok, must := p.due(now, s.o.Sweep); ok && must {
+			due[p] = 0
+		} else if ok {
+			due[p] = s.o.Sweep
+		}
+	}
+	for len(due) > 0 {
+		again, err := s.sweep(ctx, due)
+		if err != nil {
+			return fmt.Errorf("tick: %w", err)
+		}
+		due = again
+	}
+	return nil
+}
+
+// sweep ticks partitions, in one round trip, and returns those that have more to
+// end.
+func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (again map[*partition]time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	again = make(map[*partition]time.Duration)
+	var calls []rueidis.LuaExec
+	var parts []*partition
+	for p, every := range due {
+		calls = append(calls, rueidis.LuaExec{
+			Keys: []string{p.head}, Args: s.args(p, p.knownEpoch(), strconv.Itoa(tickMost), micros(every)),
+		})
+		parts = append(parts, p)
+	}
+	for i, res := range tickScript.ExecMulti(ctx, s.client, calls...) {
+		p := parts[i]
+		answer, other, err := s.answer(p, res)
+		if err != nil {
+			return nil, err
+		}
+		if other {
+			again[p] = due[p]
+			continue
+		}
+		if len(answer) < 3 {
+			return nil, fmt.Errorf("%d values where 3 are due", len(answer))
+		}
+		more, err := answer[1].AsInt64()
+		if err != nil {
+			return nil, err
+		}
+		if more > 0 {
+			again[p] = 0
+		}
+	}
+	return again, nil
+}

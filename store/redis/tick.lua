@@ -1,0 +1,51 @@
+-- Ends what is due and publishes what waited. Any node may call it at any time:
+-- removal and publication are one step, so exactly one leave comes out.
+--
+-- ARGV 8 most leases to end in one call - 9 least time since the last sweep (us)
+-- Answers {epoch, feed sequence, leases that are due still, swept or not}
+local MOST, EVERY = tonumber(ARGV[8]), tonumber(ARGV[9])
+
+if clock - tick < EVERY and clock >= tick then
+  save()
+  return {epoch, seq, 0, 0}
+end
+tick = clock
+
+local due = redis.call('ZRANGEBYSCORE', P .. 'l', '-inf', int(clock), 'LIMIT', 0, MOST)
+local rooms = {}
+for _, name in ipairs(due) do
+  local _, closing, room, user, connection, generation = struct.unpack(LAYOUT, name)
+  local rec = load(room, user)
+  local i, l
+  if rec then i, l = find(rec, connection) end
+  if l and l[2] == generation then
+    local m = rooms[room] or load_room(room)
+    rooms[room] = m
+    drop(m, user, rec, i, closing == 1 and 2 or 3)
+    if #rec[LEASES] > 0 then store(room, user, rec) end
+  else
+    redis.call('ZREM', P .. 'l', name) -- a record that somebody else has removed
+  end
+end
+
+local waiting = redis.call('ZRANGEBYSCORE', P .. 'q', '-inf', int(clock), 'LIMIT', 0, MOST)
+for _, name in ipairs(waiting) do
+  redis.call('ZREM', P .. 'q', name)
+  local room, at = struct.unpack('>I2c0', name)
+  local user = string.sub(name, at)
+  local rec = load(room, user)
+  if rec and rec[WAITS] then
+    local m = rooms[room] or load_room(room)
+    rooms[room] = m
+    rec[WAITS] = false
+    publish(m, user, rec, fold(rec), true, true)
+    store(room, user, rec)
+  end
+end
+for _, m in pairs(rooms) do store_room(m) end
+
+redis.call('ZREMRANGEBYSCORE', P .. 'e', '-inf', int(clock))
+local more = #due == MOST and redis.call('ZCOUNT', P .. 'l', '-inf', int(clock)) or 0
+save()
+redis.call('EXPIRE', KEYS[1], DAY)
+return {epoch, seq, more, 1}
