@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,7 +49,8 @@ type terminal struct {
 func (s *session) run() {
 	s.terminals = make(map[string]*terminal)
 	defer func() {
-		for _, p := range s.started {
+		// The server last: it has nobody to send away then.
+		for _, p := range slices.Backward(s.started) {
 			p.stop()
 		}
 	}()
