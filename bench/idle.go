@@ -41,6 +41,7 @@ func idle(s *settings) (*result, error) {
 		return nil, err
 	}
 	if s.profiles != "" {
+		server.tell("heap " + filepath.Join(s.profiles, "idle-"+s.via+".begin.prof"))
 		server.tell("cpu " + filepath.Join(s.profiles, "idle-"+s.via+".cpu.prof"))
 	}
 	start := time.Now()

@@ -19,8 +19,13 @@ func renew(s *settings) (*result, error) {
 		return nil, err
 	}
 	defer st.Close()
-	b := testing.Benchmark(func(b *testing.B) { renewAll(b, st, leases) })
-	r.add("in memory, by handle", "<= 100 ns", "%.0f ns", float64(b.T.Nanoseconds())/float64(b.N))
+	var spent time.Duration
+	b := testing.Benchmark(func(b *testing.B) {
+		began := cpuTime()
+		renewAll(b, st, leases)
+		spent = cpuTime() - began
+	})
+	r.add("in memory, by handle", "<= 100 ns", "%.0f ns", float64(spent)/float64(b.N))
 
 	// Beats ten times as often, so that they are nearly all that the server does.
 	server, err := startChild("-lease", "3s", "-beat", "900ms")
