@@ -38,6 +38,7 @@ func (c *connection) attachLocked(s *stream, now instant) {
 func (s *stream) ended(end transport.End) {
 	c := s.c
 	c.mu.Lock()
+	sentAway := s.told // what the client did since was to answer
 	if end.Kind == transport.Closed || end.Kind == transport.Violation {
 		s.answerCloseLocked(end)
 	}
@@ -63,7 +64,7 @@ func (s *stream) ended(end transport.End) {
 	announced := s.left
 	c.settleLocked()
 	c.mu.Unlock()
-	if len(d.leases) == 0 || announced || end.Kind != transport.Closed {
+	if len(d.leases) == 0 || announced || sentAway || end.Kind != transport.Closed {
 		return // nothing held, it was announced, or it was cut
 	}
 	if s.proto == protocolWS {

@@ -10,6 +10,7 @@ import (
 
 	"rollcall"
 	"rollcall/server/transport"
+	"rollcall/wire"
 )
 
 var lobby = []rollcall.RoomID{"lobby"}
@@ -197,6 +198,12 @@ func TestThreeWaysToGo(t *testing.T) {
 		{"closed by beacon", func(c *client) { c.st.c.release(true) }, time.Second, 1100 * time.Millisecond, "closed"},
 		{"closed by the end of the stream", func(c *client) { c.ends(transport.Closed) }, time.Second, 1100 * time.Millisecond, "closed"},
 		{"cut", func(c *client) { c.ends(transport.Cut) }, 29 * time.Second, 31 * time.Second, "expired"},
+		{"sent away, and the client closes too", func(c *client) {
+			c.st.c.mu.Lock()
+			c.st.byeLocked(wire.ByeDraining, time.Second)
+			c.st.c.mu.Unlock()
+			c.ends(transport.Closed)
+		}, 29 * time.Second, 31 * time.Second, "expired"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
