@@ -23,6 +23,7 @@ type client struct {
 	proofs map[string]time.Time // Guarded by mu. The last sign of life of each user.
 	doing  time.Time            // Guarded by mu. When the first user obeyed the last command.
 	byes   []string             // Guarded by mu.
+	drops  int                  // Guarded by mu. Event streams that ended without a goodbye.
 	errors []string             // Guarded by mu.
 }
 
@@ -60,6 +61,8 @@ func (c *client) take(line string) {
 		}
 	case reportBye:
 		c.byes = append(c.byes, r.User+": "+r.Text)
+	case reportDropped:
+		c.drops++
 	case reportError:
 		c.errors = append(c.errors, fmt.Sprintf("%s %s: %s", at.Format("05.000"), r.User, r.Text))
 	}
@@ -87,6 +90,13 @@ func (c *client) opens() (n int) {
 		n += o
 	}
 	return n
+}
+
+// dropped is how many of its event streams ended without a goodbye.
+func (c *client) dropped() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drops
 }
 
 // trouble is what it complained of.

@@ -59,11 +59,12 @@ type report struct {
 }
 
 const (
-	reportReady = "ready" // it is here
-	reportProof = "proof" // it has given evidence of life; At is when what it answered came in
-	reportDoing = "doing" // it is about to carry out a command
-	reportBye   = "bye"   // the server ended its stream
-	reportError = "error"
+	reportReady   = "ready"   // it is here
+	reportProof   = "proof"   // it has given evidence of life; At is when what it answered came in
+	reportDoing   = "doing"   // it is about to carry out a command
+	reportBye     = "bye"     // the server ended its stream
+	reportDropped = "dropped" // its event stream ended without a goodbye
+	reportError   = "error"
 )
 
 // reporter writes reports. Safe for concurrent use.

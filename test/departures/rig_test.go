@@ -21,6 +21,10 @@ type rig struct {
 	ready func() // waits until all rows are ready
 	done  func()
 
+	lease time.Duration // of the server
+	every time.Duration // between two reads of the polling reader
+	note  string        // for the table
+
 	t       *testing.T
 	ctx     context.Context // ends with the row
 	server  *server
@@ -41,6 +45,7 @@ func (r *rig) main(t *testing.T) {
 	defer cancel()
 	r.ctx = ctx
 	r.room = "departures/" + r.way
+	r.lease, r.every = lease, pollEvery
 	r.known = make(map[string]bool)
 	r.run(r)
 	r.rest()
@@ -73,7 +78,7 @@ func (r *rig) watch() {
 	url, room := r.server.url, r.room
 	watching.Go(func() { v[0].watchSSE(ctx, url, room) })
 	watching.Go(func() { v[1].watchWS(ctx, url, room) })
-	watching.Go(func() { v[2].poll(ctx, url, room) })
+	watching.Go(func() { v[2].poll(ctx, url, room, r.every) })
 	r.viewers = v
 }
 
@@ -165,7 +170,7 @@ func (r *rig) depart(clients []*client, f fault, promised func(kind) promise) {
 // promise.
 func (r *rig) departed(k kind, user string, p promise, fault time.Time, life func() time.Time) {
 	r.t.Helper()
-	c := cell{order: r.order, way: r.way, kind: k, promise: p.text}
+	c := cell{order: r.order, way: r.way, kind: k, promise: p.text, note: r.note}
 	latest := time.Time{}
 	ctx, cancel := context.WithDeadline(r.ctx, fault.Add(p.most+lease+5*time.Second))
 	defer cancel()
@@ -201,8 +206,8 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 // of users.
 func (r *rig) unnoticed(from time.Time, k kind, promised string, users ...string) {
 	r.t.Helper()
-	c := cell{order: r.order, way: r.way, kind: k, promise: promised}
-	if !pause(r.ctx, time.Until(from.Add(lease+1500*time.Millisecond))) {
+	c := cell{order: r.order, way: r.way, kind: k, promise: promised, note: r.note}
+	if !pause(r.ctx, time.Until(from.Add(r.lease+1500*time.Millisecond))) {
 		r.t.Fatal(r.ctx.Err())
 	}
 	for i, v := range r.viewers {

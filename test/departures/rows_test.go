@@ -4,6 +4,7 @@ package departures
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -95,6 +96,14 @@ func silent(r *rig) {
 	clients := r.one(kinds, r.server.url)
 	r.assembled()
 	r.depart(clients, say(sayMute), always(runsOut))
+	for _, c := range clients {
+		if c.Kind != kindSSE && c.Kind != kindWS {
+			continue // the one has no stream by then, the other never has
+		}
+		if !c.await(r.ctx, func() bool { return strings.Contains(strings.Join(c.goodbyes(), " "), `"expired"`) }) {
+			r.t.Errorf("%s client was not told that its lease has ended: %v", c.Kind, c.goodbyes())
+		}
+	}
 }
 
 func heldByProxy(r *rig) {
@@ -210,15 +219,21 @@ func restarted(r *rig) {
 	r.must(err)
 	up := time.Now()
 	r.server = next
+	var longest time.Duration
+	for i, v := range r.viewers {
+		if !v.await(r.ctx, func() bool { return len(v.settled()) > heard[i] }) {
+			r.t.Fatalf("%s was never told that the store settles", v.name)
+		}
+		told := v.settled()[heard[i]]
+		longest = max(longest, told)
+		if told <= 0 || told > lease {
+			r.t.Errorf("%s was told settlingMs %v after the restart, want at most %v", v.name, told, lease)
+		}
+	}
+	r.note = fmt.Sprintf("viewers that came back heard settlingMs %d", longest.Milliseconds())
 	p := promise{text: "lease + 1 s after the start", least: lease - time.Second, most: lease + time.Second}
 	for _, c := range dying {
 		r.departed(c.Kind, c.Users[0], p, up, func() time.Time { return c.proof(c.Users[0]) })
-	}
-	for i, v := range r.viewers {
-		told := v.settled()[heard[i]:]
-		if len(told) == 0 || told[0] <= 0 || told[0] > lease {
-			r.t.Errorf("%s was told settlingMs %v after the restart, want one of at most %v", v.name, told, lease)
-		}
 	}
 	r.row.way = "alive while the server is killed and started again"
 	for i, k := range kinds {

@@ -96,9 +96,13 @@ func (s *session) stream() error {
 	s.mu.Lock()
 	s.end = func() { st.conn.Close() }
 	s.mu.Unlock()
+	told := false
 	for {
 		e, err := st.next()
 		if err != nil {
+			if !told {
+				s.out.report(reportDropped, s.user, time.Now(), err.Error())
+			}
 			return nil // it has ended, as streams do
 		}
 		at := time.Now()
@@ -118,6 +122,7 @@ func (s *session) stream() error {
 		case "beat":
 			s.beat(e.Data, at)
 		case "bye":
+			told = true
 			s.out.report(reportBye, s.user, at, string(e.Data))
 		}
 	}

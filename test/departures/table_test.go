@@ -27,7 +27,7 @@ var rows = []row{
 	{way: "process killed (kill -9)", run: killed},
 	{way: "killed between two streams", run: killedInTheGap},
 	{way: "process frozen (SIGSTOP)", run: frozen},
-	{way: "reads on, never answers", run: silent},
+	{way: "silent: no pong, no answer, no return, no PUT", run: silent},
 	{way: "killed, proxy holds its side open", run: heldByProxy},
 	{way: "one tab of two closed", run: oneOfTwo},
 	{way: "reload inside the grace", run: reloaded},
@@ -64,7 +64,7 @@ func (t *table) markdown() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "| way of going | client | SSE viewer | WebSocket viewer | polling reader | since the last sign of life | promise | kept | |\n")
+	fmt.Fprintf(&b, "| way of going | client | SSE viewer | WebSocket viewer | polling reader | since the last sign of life | promise | kept | note |\n")
 	fmt.Fprintf(&b, "|---|---|---|---|---|---|---|---|---|\n")
 	for order := range rows {
 		for _, c := range t.cells {

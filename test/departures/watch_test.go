@@ -13,7 +13,7 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// pollEvery is how often the polling reader reads.
+// pollEvery is the usual time between two reads of the polling reader.
 const pollEvery = 40 * time.Millisecond
 
 // again is the pause of a viewer before it opens another stream.
@@ -136,7 +136,7 @@ func (v *viewer) settleLater(ctx context.Context, e event) {
 }
 
 // poll reads the roster again and again.
-func (v *viewer) poll(ctx context.Context, base, room string) {
+func (v *viewer) poll(ctx context.Context, base, room string, every time.Duration) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		members, count, settling, err := roster(ctx, base, room)
@@ -151,7 +151,7 @@ func (v *viewer) poll(ctx context.Context, base, room string) {
 			v.mu.Unlock()
 			v.tell()
 		}
-		pause(ctx, pollEvery)
+		pause(ctx, every)
 	}
 }
 

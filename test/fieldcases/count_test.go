@@ -17,7 +17,7 @@ func TestA44CountIsTheRoster(t *testing.T) {
 		w := s.Watch(t, over, room)
 		random := rand.New(rand.NewPCG(7, 7))
 		clients := make(map[int]*harness.Client)
-		for step := range 200 {
+		for step := range 120 {
 			i := random.IntN(20)
 			c := clients[i]
 			switch action := random.IntN(5); {
@@ -47,7 +47,7 @@ func TestA44CountIsTheRoster(t *testing.T) {
 			if n := s.Count(room); n < 0 || n > 12 {
 				t.Fatalf("step %d: count %d", step, n)
 			}
-			if step%50 == 49 {
+			if step%40 == 39 {
 				w.Until(s.Gone()+soon, "the truth", func() bool {
 					here := make(map[string]bool)
 					for _, c := range clients {

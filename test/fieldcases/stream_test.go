@@ -603,3 +603,35 @@ func TestExpiredEventSourceStartsAfresh(t *testing.T) {
 	w.Until(soon, "her return", func() bool { return len(w.Joins(room, "ana")) == 2 })
 	sawOnly(t, w, "ana", 2, 1)
 }
+
+// TestBeatAfterTheEndLengthensNothing: what a client still says once its stream
+// is closed does not keep it.
+func TestBeatAfterTheEndLengthensNothing(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, harness.Config{Grace: 600 * time.Millisecond})
+	w := s.Watch(t, harness.SSE, room)
+	ana := joined(t, s, harness.SSE, w, in("ana"))
+	ready := ana.Ready()
+	ana.Close()
+	at := time.Now()
+	w.Until(soon, "ana leaves", func() bool {
+		s.Do(harness.Call{Method: "POST", Path: "/v1/connections/" + ready.Connection + "/beat", Resume: ready.Resume, Body: "{}"})
+		return !w.Has(room, "ana")
+	})
+	if d := time.Since(at); d < 500*time.Millisecond || d > s.Lease {
+		t.Errorf("ana left after %v, want the grace of %v", d, s.Grace)
+	}
+	if l := w.Leaves(room, "ana"); l[0].Reason != "closed" {
+		t.Errorf("reason: got %q, want closed", l[0].Reason)
+	}
+	for _, c := range []harness.Call{
+		{Method: "POST", Path: "/v1/connections/" + ready.Connection + "/beat", Resume: ready.Resume, Body: "{}"},
+		{Method: "POST", Path: "/v1/connections/" + ready.Connection + "/auth", Resume: ready.Resume, Body: `{"token":"x"}`},
+		{Method: "PATCH", Path: harness.ConnectionPath(room, ready.Connection), Resume: ready.Resume, Body: `{"status":"idle"}`},
+		{Method: "PUT", Path: harness.ConnectionPath(room, ready.Connection), Resume: ready.Resume, Body: `{}`},
+	} {
+		if a := s.Do(c); a.Status != 410 || a.Problem().Code != "gone" {
+			t.Errorf("%s %s after the end: %d %s", c.Method, c.Path, a.Status, a.Body)
+		}
+	}
+}
