@@ -194,7 +194,7 @@ func (r *rig) departed(k kind, user string, p promise, fault time.Time, life fun
 			r.t.Errorf("%s: %s was told the reason %q, want %q", k, v.name, reason, p.reason)
 		}
 	}
-	if l := life(); !l.IsZero() && !latest.IsZero() {
+	if l := life(); !l.IsZero() && latest.After(l) {
 		c.life = seconds(latest.Sub(l))
 	}
 	r.table.add(c)

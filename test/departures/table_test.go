@@ -41,7 +41,7 @@ type cell struct {
 	way     string
 	kind    kind
 	told    [3]string // seconds since the fault, by viewer
-	life    string    // seconds since the last sign of life, the latest viewer
+	life    string    // seconds since the last sign of life, the latest viewer; "" if it is not known
 	promise string
 	broken  bool
 	note    string
