@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -89,9 +90,16 @@ func (r *result) append(file string) error {
 // machine names what the numbers depend on.
 func machine() string {
 	first := func(out []byte, err error) string { return strings.TrimSpace(string(out)) }
-	commit := first(exec.Command("git", "rev-parse", "--short", "HEAD").Output())
-	if first(exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "*.go").Output()) != "" {
-		commit += " with changes"
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok { // of the build: the tree may have moved on
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = s.Value[:min(len(s.Value), 7)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				commit += " with changes"
+			}
+		}
 	}
 	return fmt.Sprintf("Commit %s. %d cores, %s, %s/%s, %s.", commit, runtime.NumCPU(),
 		first(exec.Command("uname", "-sr").Output()), runtime.GOOS, runtime.GOARCH, runtime.Version())
