@@ -27,6 +27,7 @@ type connection struct {
 	stream    *stream        // Guarded by mu. nil while there is none.
 	streams   uint64         // Guarded by mu. How many it has had; names the current one.
 	gone      bool           // Guarded by mu. No longer registered.
+	entering  bool           // Guarded by mu. A stream or a lease is on its way: not to be forgotten.
 	subs      []*sub         // Guarded by mu. One a room.
 	evidence  instant        // Guarded by mu. The last proof of life.
 	renewing  bool           // Guarded by mu. In the list of the next renewal.
@@ -159,7 +160,7 @@ func (c *connection) dropUnseenLocked() {
 
 // settleLocked forgets the connection if nothing keeps it.
 func (c *connection) settleLocked() {
-	if c.stream != nil || c.gone {
+	if c.stream != nil || c.entering || c.gone {
 		return
 	}
 	for i := len(c.subs) - 1; i >= 0; i-- {

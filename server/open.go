@@ -47,6 +47,7 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 		if !c.gone && h.connections.add(c) == c {
 			again = c.streams > h.firstStream || len(c.subs) > 0
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
+			c.entering = true
 			c.mu.Unlock()
 			return c, again
 		}
@@ -154,6 +155,7 @@ func (o *opening) abandon() {
 		r.release()
 	}
 	c.mu.Lock()
+	c.entering = false
 	d := &departure{c: c}
 	if c.stream == nil && !o.again {
 		for _, s := range c.subs {
@@ -180,6 +182,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	views := o.last.views(o.rooms, o.multi)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.entering = false
 	c.attachLocked(s, now)
 	resume := h.sign(c, s.no)
 	if s.plain {

@@ -254,6 +254,7 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	if c.stream != nil {
 		e.ttl = 0 // its stream renews it
 	}
+	c.entering = true
 	c.mu.Unlock()
 	var sub *sub
 	var refused *rollcall.Error
@@ -263,6 +264,7 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 		sub, refused = c.grant(r.Context(), e)
 	}
 	c.mu.Lock()
+	c.entering = false
 	if refused != nil {
 		c.settleLocked()
 		c.mu.Unlock()
