@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"rollcall"
+	"rollcall/store"
 	"rollcall/test/harness"
 )
 
@@ -634,4 +637,48 @@ func TestBeatAfterTheEndLengthensNothing(t *testing.T) {
 			t.Errorf("%s %s after the end: %d %s", c.Method, c.Path, a.Status, a.Body)
 		}
 	}
+}
+
+// gatedStore lets the first look at a room wait.
+type gatedStore struct {
+	store.Store
+	room    rollcall.RoomID
+	waiting chan struct{} // closed by the first look
+	open    chan struct{} // closed by the test
+	once    sync.Once
+}
+
+func (g *gatedStore) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
+	if q.Room == g.room && q.Want == rollcall.WantSnapshot {
+		g.once.Do(func() { close(g.waiting) })
+		<-g.open
+	}
+	return g.Store.Read(ctx, q)
+}
+
+// TestOldStreamEndsWhileTheNewOneOpens: the end of a stream does not forget the
+// connection under one that is about to open.
+func TestOldStreamEndsWhileTheNewOneOpens(t *testing.T) {
+	t.Parallel()
+	gate := &gatedStore{room: "b", waiting: make(chan struct{}), open: make(chan struct{})}
+	s := harness.Start(t, harness.Config{Wrap: func(inner store.Store) store.Store {
+		gate.Store = inner
+		return gate
+	}})
+	old := s.Watch(t, harness.SSE, room)
+	opened := make(chan *harness.Client)
+	go func() {
+		opened <- s.Try(t, harness.SSE, harness.Options{Rooms: []string{room, "b"}, Observe: true, Resume: old.Ready().Resume})
+	}()
+	<-gate.waiting
+	old.Hangup()
+	harness.Eventually(t, soon, "the old stream has ended", func() bool { return s.Metric("rollcall_connections") == 0 })
+	close(gate.open)
+	c := <-opened
+	if a := c.Refused(); a != nil {
+		t.Fatalf("refused: %d %s", a.Status, a.Body)
+	}
+	c.Until(soon, "both rooms", func() bool { return c.List(room) != nil && c.List("b") != nil })
+	joined(t, s, harness.SSE, c, in("ana"))
+	c.Never(s.Lease+time.Second, "the stream ends", func() bool { return !c.Open() })
 }

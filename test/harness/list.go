@@ -49,10 +49,24 @@ func (l *List) Users() []string {
 	return users
 }
 
-// leave forgets a room that the client leaves by itself.
-func (ls *lists) leave(room string) {
-	delete(ls.rooms, room)
-	ls.left[room] = true
+// absence is how a client is not in a room.
+type absence int
+
+const (
+	present  absence = iota
+	away             // it has asked to leave
+	entering         // it has then asked to join again
+)
+
+// ask notes that the client asks to leave a room, or to join it again.
+func (ls *lists) ask(what, room string) {
+	switch {
+	case what == "leave":
+		delete(ls.rooms, room)
+		ls.left[room] = away
+	case what == "join" && ls.left[room] == away:
+		ls.left[room] = entering
+	}
 }
 
 // told is everything that an event of a room may carry.
@@ -75,14 +89,14 @@ type told struct {
 // it.
 type lists struct {
 	rooms   map[string]*List
-	left    map[string]bool // rooms that the client left by itself, until it is shown them again
+	left    map[string]absence // rooms that the client left by itself, until it is shown them again
 	changes []Change
 	named   map[[2]string]bool // room and user, of everybody who was named
 	faults  []string
 }
 
 func newLists() lists {
-	return lists{rooms: make(map[string]*List), left: make(map[string]bool), named: make(map[[2]string]bool)}
+	return lists{rooms: make(map[string]*List), left: make(map[string]absence), named: make(map[[2]string]bool)}
 }
 
 func (ls *lists) fault(e *Event, format string, args ...any) {
@@ -103,7 +117,7 @@ func (ls *lists) apply(e *Event, only string) {
 		ls.fault(e, "names no room")
 		return
 	}
-	if ls.left[d.Room] && e.Name != "snapshot" {
+	if a := ls.left[d.Room]; a == away || a == entering && e.Name != "snapshot" {
 		return // was under way when the client left
 	}
 	delete(ls.left, d.Room)

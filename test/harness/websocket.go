@@ -263,9 +263,9 @@ func (c *Client) text(st *stream, payload []byte) {
 // Send sends a text frame as it is.
 func (c *Client) Send(text string) {
 	var m struct{ Type, Room string }
-	if json.Unmarshal([]byte(text), &m) == nil && m.Type == "leave" {
+	if json.Unmarshal([]byte(text), &m) == nil {
 		c.mu.Lock()
-		c.lists.leave(m.Room)
+		c.lists.ask(m.Type, m.Room)
 		c.mu.Unlock()
 	}
 	c.SendFrame(opText, []byte(text))
