@@ -32,8 +32,9 @@ type Options struct {
 	Limits rollcall.Limits
 	// NodeID names this node; random if empty.
 	NodeID string
-	// Secret signs the resume secrets of connections, at least 16 bytes; random
-	// if empty, and then a restart makes clients start afresh.
+	// Secret signs the resume secrets of connections; all nodes have the same,
+	// best of 16 random bytes or more. Random if empty, and then a restart makes
+	// clients start afresh.
 	Secret []byte
 	// Logger; slog.Default if nil.
 	Logger *slog.Logger
@@ -64,9 +65,6 @@ func (o *Options) fill() error {
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)
 		rand.Read(o.Secret)
-	}
-	if len(o.Secret) < 16 {
-		return errors.New("server: Options.Secret has less than 16 bytes")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -38,6 +38,9 @@ func warn(c *checked, log *slog.Logger) {
 	if c.Guests && !c.dev {
 		log.Warn("guests are let in: everybody may be whoever they say they are")
 	}
+	for _, doubt := range c.doubts {
+		log.Warn("setting is doubtful", "doubt", doubt)
+	}
 	for _, key := range c.weakKey {
 		log.Warn("api key is short and may be guessed", "name", key.Name)
 	}

@@ -105,13 +105,19 @@ func serve(c *checked, con *console) error {
 		return err
 	case <-stop:
 	}
-	return n.drain(c.Drain, stop, log)
+	if err := n.drain(c.Drain, stop, log); err != nil {
+		return err
+	}
+	return n.save(c)
 }
 
 // newNode wires a node together.
 func newNode(c *checked, log *slog.Logger) (*node, error) {
 	n := &node{failed: make(chan error, 2)}
-	n.store = store.NewMemory(store.MemoryOptions{Timing: c.timing, Limits: c.limits})
+	var err error
+	if n.store, c.secret, err = openStore(c, log); err != nil {
+		return nil, err
+	}
 	o := server.Options{
 		Store: n.store, Auth: c.auth, Origins: c.AllowedOrigin, Timing: c.timing, Limits: c.limits,
 		NodeID: c.NodeID, Secret: c.secret, Logger: log,
@@ -119,7 +125,6 @@ func newNode(c *checked, log *slog.Logger) (*node, error) {
 	if c.dev {
 		o.Static = pages(http.FileServerFS(web.Static))
 	}
-	var err error
 	if n.presence, err = server.New(o); err != nil {
 		n.store.Close()
 		return nil, err
@@ -191,6 +196,16 @@ func (n *node) drain(over time.Duration, stop <-chan os.Signal, log *slog.Logger
 		<-done
 		return failed("", "interrupted before everybody was told to go elsewhere")
 	}
+}
+
+// save writes who is here to --state, once nothing changes any more.
+func (n *node) save(c *checked) error {
+	memory, ok := n.store.(*store.Memory)
+	if c.State == "" || !ok {
+		return nil
+	}
+	n.presence.Close()
+	return saveState(c.State, c.secret, memory)
 }
 
 // close ends what is left, at once.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"rollcall"
 	"rollcall/server/auth"
+	"rollcall/wire"
 )
 
 // settings are the flags of dev and serve.
@@ -22,20 +24,21 @@ type settings struct {
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM, to serve https."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key of --tls-cert, PEM."`
 
-	Store      string `default:"memory" help:"Where presence is kept: memory."`
+	Store      string `default:"memory" help:"Where presence is kept: memory, or redis://HOST:PORT for many nodes (rediss:// with TLS, several hosts with commas between them for a cluster, redis+sentinel://H1:P1,H2:P2/MASTER)."`
+	State      string `placeholder:"FILE" help:"With --store memory: where a stop saves who is here, for the next start to go on from."`
 	NodeID     string `name:"node-id" placeholder:"NAME" help:"Name of this node. Random if not given."`
-	Secret     string `placeholder:"TEXT" help:"Signs what connections resume by; random if not given, and then a restart makes clients start afresh. At least 16 bytes."`
+	Secret     string `placeholder:"TEXT" help:"Signs what connections resume by; the same on every node. Random if not given, and then a restart makes clients start afresh."`
 	SecretFile string `placeholder:"FILE" help:"File of --secret."`
 
 	Guests        bool     `negatable:"" help:"Let everybody in as whoever they say they are."`
-	JWTSecret     string   `name:"jwt-secret" placeholder:"TEXT" help:"Verifies the tokens of the application: HS256, HS384, HS512. At least 32 bytes."`
+	JWTSecret     string   `name:"jwt-secret" placeholder:"TEXT" help:"Verifies the tokens of the application: HS256, HS384, HS512. Best of 32 random bytes or more."`
 	JWTSecretFile string   `name:"jwt-secret-file" placeholder:"FILE" help:"File of --jwt-secret."`
 	APIKey        []string `name:"api-key" placeholder:"NAME=sk_..." help:"Key of a back end. Repeatable."`
 	APIKeyFile    string   `name:"api-key-file" placeholder:"FILE" help:"File of --api-key, a line each."`
 	AllowedOrigin []string `placeholder:"ORIGIN" help:"Web origin that may connect besides our own, such as https://app.example.com. Repeatable."`
 
 	Lease      time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
-	Beat       time.Duration `default:"9s" help:"Time between two signs of life. Three must fit into a lease."`
+	Beat       time.Duration `placeholder:"9s" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
 	CloseGrace time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
 	Drain      time.Duration `default:"15s" help:"Time over which clients are sent away at the end."`
 
@@ -55,6 +58,7 @@ type checked struct {
 	timing  rollcall.Timing
 	limits  rollcall.Limits
 	weakKey []auth.APIKey
+	doubts  []string // what is allowed and not wise
 }
 
 // check finds what is wrong with the settings before anything is started.
@@ -99,27 +103,37 @@ func (c *checked) checkStore() error {
 	if c.Store == "memory" {
 		return nil
 	}
-	scheme, _, ok := strings.Cut(c.Store, "://")
-	switch {
-	case ok && (scheme == "redis" || scheme == "rediss" || scheme == "redis+sentinel"):
-		return wrong("--store memory is one node, and all there is in this release", "--store %s://: Redis arrives in a later release", scheme)
+	scheme, _, _ := strings.Cut(c.Store, "://")
+	switch scheme {
+	case "redis", "rediss", "redis+sentinel", "rediss+sentinel":
 	default:
-		return wrong("--store memory is all there is in this release", "--store: %q is not a store", scheme)
+		return wrong("--store memory for one node, or --store redis://HOST:PORT for many", "--store: %q is not a store", scheme)
 	}
+	if c.State != "" {
+		return wrong("leave --state out: the store keeps who is here", "--state is for --store memory")
+	}
+	return nil
 }
 
 // beatSpread is by how much the time between two beats may exceed the middle.
 const beatSpread = 19.0 / 18
 
 func (c *checked) checkTiming() error {
+	if c.Beat == 0 {
+		c.Beat = c.Lease * 3 / 10
+	}
 	third := time.Duration(float64(c.Lease) / 3 / beatSpread).Truncate(10 * time.Millisecond)
 	switch {
-	case c.Lease < time.Second:
-		return wrong("30s is the default", "--lease %v is less than a second", c.Lease)
-	case c.Beat < 100*time.Millisecond:
-		return wrong("9s is the default", "--beat %v is less than 100ms", c.Beat)
+	case c.Lease < 200*time.Millisecond:
+		return wrong("30s is the default", "--lease %v is less than 200ms", c.Lease)
+	case c.Beat < 20*time.Millisecond:
+		return wrong("9s is the default", "--beat %v is less than 20ms", c.Beat)
+	case float64(c.Beat)*beatSpread >= float64(c.Lease):
+		return wrong(fmt.Sprintf("--beat %v or less, or a longer --lease", third), "--beat %v is too long for --lease %v: nobody could prove to be alive in time", c.Beat, c.Lease)
 	case float64(c.Beat)*beatSpread*3 > float64(c.Lease):
-		return wrong(fmt.Sprintf("--beat %v or less, or a longer --lease", third), "--beat %v is too long for --lease %v: three beats, of up to 19/18 of it each, must fit into a lease", c.Beat, c.Lease)
+		c.doubts = append(c.doubts, fmt.Sprintf("fewer than three beats fit into a lease: one lost beat may show somebody leaving; --beat %v or less is better", third))
+	}
+	switch {
 	case c.CloseGrace < 0 || c.CloseGrace > c.Lease:
 		return wrong("1s is the default", "--close-grace %v must be between 0s and --lease %v", c.CloseGrace, c.Lease)
 	case c.Drain < 0:
@@ -155,7 +169,7 @@ func (c *checked) checkSecret(ctx *kong.Context) error {
 		return err
 	}
 	if len(text) < auth.MinSignerSecret {
-		return wrong("`openssl rand -base64 32` makes a good one", "--secret has %d bytes, and needs %d or more", len(text), auth.MinSignerSecret)
+		c.doubts = append(c.doubts, "--secret is short and may be guessed; `openssl rand -base64 32` makes a good one")
 	}
 	c.secret = []byte(text)
 	return nil
@@ -180,11 +194,18 @@ func (c *checked) checkAuth(ctx *kong.Context) error {
 		return err
 	}
 	if text != "" {
-		known, err := auth.NewKeys(auth.SecretKey("", []byte(text)))
+		key := auth.SecretKey("", []byte(text))
+		if key.Weak() {
+			c.doubts = append(c.doubts, "--jwt-secret is short and may be guessed; `openssl rand -base64 32` makes a good one")
+		}
+		known, err := auth.NewKeys(key)
 		if err != nil {
 			return wrong("`openssl rand -base64 32` makes a good one", "--jwt-secret: %w", err)
 		}
-		tokens, err := auth.NewJWT(auth.JWTOptions{Keys: known, MaxInfo: c.limits.Info})
+		tokens, err := auth.NewJWT(auth.JWTOptions{
+			Keys: known, MaxInfo: c.limits.Info,
+			CheckInfo: func(info json.RawMessage) (json.RawMessage, error) { return wire.DecodeInfo(info, c.limits.Info) },
+		})
 		if err != nil {
 			return err
 		}

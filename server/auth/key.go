@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// MinSecret is the shortest secret that may sign tokens, in bytes: as long as
+// MinSecret is the shortest secret that should sign tokens, in bytes: as long as
 // the output of SHA-256 (RFC 7518, section 3.2).
 const MinSecret = 32
 
@@ -39,6 +39,13 @@ func SecretKey(id string, secret []byte) Key {
 	return Key{ID: id, Algorithms: []string{"HS256", "HS384", "HS512"}, Material: bytes.Clone(secret)}
 }
 
+// Weak reports whether the key is a secret short enough to be guessed offline by
+// whoever has one token: a warning at the start is due.
+func (k Key) Weak() bool {
+	m, ok := k.Material.([]byte)
+	return ok && len(m) < MinSecret
+}
+
 // KeySource gives the keys that may verify a token. Implementations are safe for
 // concurrent use.
 type KeySource interface {
@@ -58,8 +65,8 @@ type Keys struct {
 	unnamed []Key
 }
 
-// NewKeys checks the keys: at least one, no two of one name, secrets of [MinSecret]
-// bytes or more, algorithms that fit the material. The errors never tell a secret.
+// NewKeys checks the keys: at least one, no two of one name, no empty
+// secret, algorithms that fit the material. The errors never tell a secret.
 func NewKeys(keys ...Key) (*Keys, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("no key to verify tokens with")
@@ -100,8 +107,8 @@ func (k Key) check() error {
 		if bytes.HasPrefix(bytes.TrimSpace(m), []byte("-----BEGIN")) {
 			return errors.New("a PEM block is not a shared secret")
 		}
-		if len(m) < MinSecret {
-			return fmt.Errorf("the secret has %d bytes, and needs %d or more, from a random source such as `openssl rand -base64 32`", len(m), MinSecret)
+		if len(m) == 0 {
+			return errors.New("the secret is empty")
 		}
 		fits = []string{"HS256", "HS384", "HS512"}
 	case *rsa.PublicKey:

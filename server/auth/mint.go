@@ -34,7 +34,7 @@ type Claims struct {
 	KeyID string
 }
 
-// Mint makes a token with a shared secret of at least [MinSecret] bytes, signed
+// Mint makes a token with a shared secret, best of [MinSecret] bytes or more, signed
 // with HS256. It refuses what a [JWT] would refuse, apart from the times.
 func Mint(secret []byte, c Claims) (string, error) {
 	if err := SecretKey(c.KeyID, secret).check(); err != nil {

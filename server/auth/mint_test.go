@@ -28,8 +28,8 @@ func TestMintRefusesWhatWouldBeRefused(t *testing.T) {
 			t.Errorf("%s: minted", name)
 		}
 	}
-	if _, err := Mint(secret[:31], good); err == nil {
-		t.Error("a short secret: minted")
+	if _, err := Mint(nil, good); err == nil {
+		t.Error("an empty secret: minted")
 	}
 	// An info that is at its limit stays there, whatever characters it has.
 	c := change(func(c *Claims) { c.Info = raw(`{"a":"` + strings.Repeat("<", 2040) + `"}`) })

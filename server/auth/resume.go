@@ -40,7 +40,7 @@ const (
 	maxResume = (1 + 4*(2+rollcall.MaxID) + binary.MaxVarintLen64 + resumeMAC + 2) / 3 * 4
 )
 
-// MinSignerSecret is the shortest secret of a [Signer], in bytes.
+// MinSignerSecret is the shortest secret that a [Signer] should have, in bytes.
 const MinSignerSecret = 16
 
 // Signer signs and verifies resume secrets. All nodes that have the same secret
@@ -55,10 +55,11 @@ const MinSignerSecret = 16
 // Static after NewSigner; safe for concurrent use.
 type Signer struct{ key []byte }
 
-// NewSigner takes a secret of at least [MinSignerSecret] bytes.
+// NewSigner takes a secret of any length but 0; one under [MinSignerSecret] may
+// be guessed.
 func NewSigner(secret []byte) (*Signer, error) {
-	if len(secret) < MinSignerSecret {
-		return nil, fmt.Errorf("the secret that signs resume has %d bytes, and needs %d or more", len(secret), MinSignerSecret)
+	if len(secret) == 0 {
+		return nil, errors.New("the secret that signs resume is empty")
 	}
 	// A key of its own: the same secret may sign other things elsewhere.
 	key, err := hkdf.Key(sha256.New, secret, nil, "rollcall resume", sha256.Size)

@@ -135,8 +135,8 @@ func TestConnectionIDsAreNew(t *testing.T) {
 	}
 }
 
-func TestShortSignerSecretIsRefused(t *testing.T) {
-	if _, err := NewSigner([]byte("fifteen bytes..")); err == nil {
+func TestEmptySignerSecretIsRefused(t *testing.T) {
+	if _, err := NewSigner(nil); err == nil {
 		t.Error("not refused")
 	}
 }
