@@ -54,6 +54,17 @@ type Error struct {
 	// Limit is the limit that was passed, in the unit that Detail names; 0 if
 	// none was.
 	Limit int
+	// HTTP is the status of the answer where it is not that of the code, such as
+	// 405; 0 if it is.
+	HTTP int
+}
+
+// Status is the HTTP status of the answer.
+func (e *Error) Status() int {
+	if e.HTTP != 0 {
+		return e.HTTP
+	}
+	return e.Code.Status()
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }

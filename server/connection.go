@@ -53,6 +53,7 @@ type sub struct {
 	data   json.RawMessage // Guarded by c.mu. As last accepted.
 	ttl    bool            // Guarded by c.mu. A lease that PUT renews.
 	unset  bool            // Guarded by c.mu. status and data have yet to reach the store.
+	counts bool            // Guarded by c.mu. An observer who is shown nothing but the number.
 	// member is the user in the room when the store last answered, and granted
 	// the version of the room at the grant. Guarded by c.mu.
 	member  *rollcall.Member
@@ -67,6 +68,8 @@ type view struct {
 	needed rollcall.Version // viewNew: nothing is shown before the room is this far
 	epoch  rollcall.Epoch   // viewNew: of sent
 	sent   rollcall.Version // the version that the client holds; 0: none
+	count  int              // of an observer of the number: what it was told
+	told   instant          // and when
 }
 
 type viewPhase uint8

@@ -13,6 +13,7 @@ import (
 type entry struct {
 	room    rollcall.RoomID
 	observe bool
+	counts  bool // nothing but the number is shown
 	status  rollcall.Status
 	data    json.RawMessage
 	ttl     time.Duration   // of a lease without a stream; 0 is the usual lease
@@ -77,6 +78,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		s = &sub{c: c, id: e.room, status: rollcall.StatusActive}
 		c.subs = append(c.subs, s)
 	}
+	s.counts = e.counts && observe
 	if !observe {
 		s.lease, s.member, s.granted, s.ttl = res.Lease, res.Member, res.Version, e.ttl != 0
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rollcall"
+	"rollcall/server/auth"
 	"rollcall/server/transport"
 	"rollcall/wire"
 )
@@ -385,4 +386,62 @@ func TestASuspendedNodeHoldsNoSilenceAgainstAnybody(t *testing.T) {
 	if got := c.clamped(at(62 * time.Second)).sub(c.clamped(heard)); got != 3*time.Second {
 		t.Errorf("a second later: silent for %v, want 3 s", got)
 	}
+}
+
+func TestTheNumberIsToldAtMostOnceASecond(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		badge := w.arrive("badge", lobby, func(a *arrival) { a.rooms[0].counts, a.rooms[0].observe = true, true })
+		var all []*client
+		for i := range 100 {
+			all = append(all, w.arrive(fmt.Sprint("u", i), lobby, nil))
+			time.Sleep(50 * time.Millisecond)
+		}
+		live(3*time.Second, append(all, badge)...)
+		text, _ := badge.conn.take()
+		got := events(text)
+		if !strings.HasPrefix(got[1], `snapshot {"room":"lobby"`) || strings.Contains(text, `"members"`) {
+			t.Errorf("began with %v", got[:2])
+		}
+		counts := 0
+		for _, e := range got[2:] {
+			if strings.HasPrefix(e, "count ") {
+				counts++
+			}
+		}
+		if counts < 5 || counts > 8 {
+			t.Errorf("%d counts in 8 s of arrivals, want one a second", counts)
+		}
+		if last := got[len(got)-1]; !strings.Contains(last, `"count":100`) {
+			t.Errorf("the last is %s", last)
+		}
+		if got := w.here("lobby"); len(got) != 100 {
+			t.Errorf("%d here; an observer is not", len(got))
+		}
+	})
+}
+
+func TestAProvenRequestRenewsALeaseWithoutAStream(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.h.newConnection("c1", auth.GuestIdentity("ana"))
+		w.h.connections.add(c)
+		c.op.Lock()
+		_, err := c.grant(t.Context(), entry{room: "lobby", ttl: 5 * time.Second})
+		c.op.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			time.Sleep(4 * time.Second)
+			c.mu.Lock()
+			c.hearLocked(w.h.clock.now())
+			c.mu.Unlock()
+		}
+		if got := w.here("lobby"); len(got) != 1 {
+			t.Errorf("here: %v, want ana", got)
+		}
+		time.Sleep(6 * time.Second)
+		if got := w.here("lobby"); len(got) != 0 {
+			t.Errorf("here: %v a lease after the last request", got)
+		}
+	})
 }

@@ -87,6 +87,9 @@ func (st *stream) do(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Er
 func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Error) {
 	c := st.c
 	e := entry{room: m.Room, observe: m.Observe, status: m.Status, data: m.Data}
+	if m.Tier == wire.TierCount {
+		e.counts, e.observe = true, true
+	}
 	if m.Since != nil {
 		e.held = view{epoch: m.Since.Epoch, sent: m.Since.Version}
 	}
@@ -101,6 +104,9 @@ func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.
 		s.view = held
 	}
 	c.mu.Unlock()
+	if identity.Server() && !e.observe {
+		return nil, errKeyPresence
+	}
 	if err := may(identity, m.Room, e.needs(identity)); err != nil {
 		return nil, asError(err)
 	}

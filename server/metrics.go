@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"rollcall"
@@ -22,6 +23,7 @@ type metrics struct {
 	slow       prometheus.Counter
 	expired    prometheus.Counter
 	crowd      prometheus.Counter
+	refused    prometheus.Counter
 	lag        prometheus.Histogram
 	sweep      prometheus.Histogram
 }
@@ -47,6 +49,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		slow:       counter("slow_streams_total", "Streams ended because the client took nothing."),
 		expired:    counter("silent_streams_total", "Streams ended because the client was silent for a lease."),
 		crowd:      counter("crowd_ends_total", "Streams whose end was judged to be that of a proxy."),
+		refused:    counter("streams_refused_total", "Streams turned away for lack of room, or by a drain."),
 		roster: histogram("roster_size", "Members of a room after each join and leave.",
 			1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000),
 		lag: histogram("event_lag_seconds", "Time from the oldest change of a fan-out to its beginning.",
@@ -68,6 +71,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // observe adds the gauges that are read from the hub.
 func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
+	// A registry of the embedder's may have these.
+	_ = reg.Register(collectors.NewGoCollector())
+	_ = reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	f := promauto.With(reg)
 	for p, name := range protocolNames {
 		f.NewGaugeFunc(prometheus.GaugeOpts{

@@ -51,7 +51,7 @@ func (s *Server) problem(w http.ResponseWriter, r *http.Request, err error) {
 	case rollcall.CodeUnauthorized:
 		head.Set("WWW-Authenticate", `Bearer realm="rollcall"`)
 	}
-	w.WriteHeader(e.Code.Status())
+	w.WriteHeader(e.Status())
 	w.Write(wire.AppendProblem(nil, e, id))
 }
 
@@ -74,19 +74,17 @@ func (s *Server) unknown(mux *http.ServeMux) func(http.ResponseWriter, *http.Req
 		var allowed []string
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 			other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-			if _, pattern := mux.Handler(other); pattern != "" && pattern != "/v1/" {
+			if _, pattern := mux.Handler(other); pattern != "" && pattern != "/v1/" && pattern != "/v1" {
 				allowed = append(allowed, method)
 			}
 		}
 		if len(allowed) == 0 {
 			return rollcall.Errorf(rollcall.CodeNotFound, "no such path: %s", r.URL.Path)
 		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		w.Header().Set("Content-Type", wire.ProblemType)
-		id, _ := r.Context().Value(requestIDKey{}).(string)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		w.Write(wire.AppendProblem(nil, rollcall.Errorf(rollcall.CodeBadRequest,
-			"%s is not for this path; it takes %s", r.Method, strings.Join(allowed, ", ")), id))
-		return nil
+		verbs := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", verbs)
+		e := rollcall.Errorf(rollcall.CodeBadRequest, "%s is not for this path; it takes %s", r.Method, verbs)
+		e.HTTP = http.StatusMethodNotAllowed
+		return e
 	}
 }

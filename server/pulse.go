@@ -26,6 +26,7 @@ type pulse struct {
 	urgent   bool          // Guarded by mu. One of them has little time left.
 	renewed  instant       // Guarded by mu. When the store was last told.
 	setters  []*connection // Guarded by mu. With sets that wait for their turn.
+	counters []*connection // Guarded by mu. With a count that has to wait.
 	graces   []instant     // Guarded by mu. Ends of close graces, to tick the store at.
 	wake     chan struct{} // capacity 1; a grace ends before the next pulse
 
@@ -77,6 +78,28 @@ func (p *pulse) grace(d time.Duration) {
 	p.rouse()
 }
 
+// again has a connection looked at with the next pulse.
+func (p *pulse) again(c *connection) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counters = append(p.counters, c)
+}
+
+// pumpAgain looks at the connections with a count that had to wait.
+func (p *pulse) pumpAgain() {
+	p.mu.Lock()
+	counters := p.counters
+	p.counters = nil
+	p.mu.Unlock()
+	for _, c := range counters {
+		c.mu.Lock()
+		if c.stream != nil {
+			c.stream.pumpLocked(nil)
+		}
+		c.mu.Unlock()
+	}
+}
+
 func (p *pulse) rouse() {
 	select {
 	case p.wake <- struct{}{}:
@@ -112,6 +135,7 @@ func (p *pulse) run() {
 				h.dropIdle(now)
 			}
 		}
+		p.pumpAgain()
 		p.flush(now)
 		p.flushSets(now)
 		timer.Reset(p.until(next))
@@ -283,7 +307,7 @@ func (p *pulse) flush(now instant) {
 		c.mu.Lock()
 		c.renewing = false
 		for _, s := range c.subs {
-			if s.leased() && !s.ttl {
+			if s.leased() {
 				leases = append(leases, s.lease)
 				ages = append(ages, now.sub(c.evidence))
 			}

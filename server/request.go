@@ -111,6 +111,13 @@ func tooMany(l rollcall.Limits) *rollcall.Error {
 // entryOf reads what the query of a stream says of a connection's state.
 func (s *Server) entryOf(q url.Values, room rollcall.RoomID) (entry, error) {
 	e := entry{room: room, observe: flag(q, "observe")}
+	switch wire.Tier(q.Get("tier")) {
+	case "":
+	case wire.TierCount:
+		e.counts, e.observe = true, true
+	default:
+		return e, rollcall.Errorf(rollcall.CodeBadRequest, "tier must be count")
+	}
 	if word := q.Get("status"); word != "" {
 		status, ok := rollcall.ParseStatus(word)
 		if !ok {

@@ -89,6 +89,7 @@ func (s *Server) routes() http.Handler {
 	api("POST", "/v1/rooms/{room}/members/lookup", s.postLookup)
 	api("POST", "/v1/counts", s.postCounts)
 
+	mux.Handle("/v1", s.api(s.unknown(mux)))
 	mux.Handle("/v1/", s.api(s.unknown(mux)))
 	if s.o.Static != nil {
 		mux.Handle("/", s.o.Static)

@@ -55,6 +55,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 		return err
 	}
 	if v := s.h.admission.admit(s.h.connections.open()); v != admitted {
+		s.h.metrics.refused.Inc()
 		return s.turnAway(w, r, a, v)
 	}
 	o, refused := s.h.open(r.Context(), *a)
@@ -98,10 +99,10 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	if err != nil {
 		return nil, err
 	}
-	if id.Server() {
-		return nil, rollcall.Errorf(rollcall.CodeForbidden, "a server key has no presence of its own; use a user's token, or POST a lease for a user")
-	}
 	a.identity = id
+	if id.Server() {
+		a.identity = onlooker(id)
+	}
 	if a.repeats && !s.h.isOf(a.last.resume, id.User) {
 		a.last, a.repeats = lastEvent{}, false
 	}
@@ -109,6 +110,9 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 		e, err := s.entryOf(q, room)
 		if err != nil {
 			return nil, err
+		}
+		if id.Server() && !e.observe {
+			return nil, errKeyPresence
 		}
 		if err := may(id, room, e.needs(id)); err != nil {
 			return nil, err
@@ -118,8 +122,22 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	return a, nil
 }
 
+// errKeyPresence refuses to let a server key be somewhere.
+var errKeyPresence = rollcall.Errorf(rollcall.CodeForbidden,
+	"a server key has no presence of its own: observe, or POST a lease for a user")
+
+// onlooker is a server with a key as the observer of a stream.
+func onlooker(key *auth.Identity) *auth.Identity {
+	id := *key
+	id.User, id.Hidden = rollcall.UserID("sk:"+key.Key), true
+	return &id
+}
+
 // needs is the capability that entering takes.
 func (e *entry) needs(id *auth.Identity) auth.Capability {
+	if e.counts {
+		return auth.Count
+	}
 	if e.observe || id.Hidden {
 		return auth.Read
 	}

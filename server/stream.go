@@ -145,6 +145,12 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.roster == nil {
+		return b, deliveries // not read yet
+	}
+	if sub.counts {
+		return s.appendCount(b, sub, deliveries)
+	}
 	now := r.roster.Version()
 	switch v.phase {
 	case viewNew:

@@ -26,8 +26,8 @@ func (s *Server) postBeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st := c.stream; st != nil && current && !st.answeredLocked(instant(beat.N)) {
-		st.heardLocked(s.h.clock.now())
+	if st := c.stream; current && (st == nil || !st.answeredLocked(instant(beat.N))) {
+		c.hearLocked(s.h.clock.now())
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -243,7 +243,9 @@ func (s *Server) leaseRequest(w http.ResponseWriter, r *http.Request) (rollcall.
 
 // grantLease grants or renews and answers. Called with c.op held.
 func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connection, room rollcall.RoomID, body *wire.LeaseRequest, status int) error {
-	ttl := s.ttl(body)
+	c.mu.Lock()
+	ttl := s.ttl(body, c.findLocked(room))
+	c.mu.Unlock()
 	e := entry{room: room, status: body.Status, data: body.Data, info: body.Info, ttl: ttl}
 	c.mu.Lock()
 	stream := c.stream != nil
@@ -282,9 +284,13 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	return nil
 }
 
-// ttl is how long a lease without a stream runs.
-func (s *Server) ttl(req *wire.LeaseRequest) time.Duration {
-	if !req.HasTTL {
+// ttl is how long a lease without a stream runs: as asked for, or as it did.
+func (s *Server) ttl(req *wire.LeaseRequest, held *sub) time.Duration {
+	switch {
+	case req.HasTTL:
+	case held != nil && held.lease.TTL != 0:
+		return held.lease.TTL
+	default:
 		return s.o.Timing.Lease
 	}
 	return min(max(req.TTL, s.o.Limits.MinTTL), s.o.Limits.MaxTTL)
@@ -325,6 +331,8 @@ func (s *Server) patchLease(w http.ResponseWriter, r *http.Request) error {
 func (c *connection) hearLocked(now instant) {
 	if c.stream != nil {
 		c.stream.heardLocked(now)
+	} else if c.h.clock.fresh(now, now) {
+		c.proveLocked(now)
 	}
 }
 

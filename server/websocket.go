@@ -27,7 +27,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.identifyStream(r, session.last.resume)
 	switch {
 	case err == nil && id.Server():
-		return rollcall.Errorf(rollcall.CodeForbidden, "a server key has no presence of its own; use a user's token")
+		identity = onlooker(id)
 	case err == nil:
 		identity = id
 	case credentials.From != auth.None:
@@ -36,7 +36,9 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 	conn, err := transport.AcceptWebSocket(w, r, transport.WebSocketOptions{
 		MaxMessage: s.o.Limits.Frame,
 		Refuse: func(w http.ResponseWriter, r *http.Request, status int, detail string) {
-			s.problem(w, r, rollcall.Errorf(codeOf(status), "%s", detail))
+			e := rollcall.Errorf(codeOf(status), "%s", detail)
+			e.HTTP = status
+			s.problem(w, r, e)
 		},
 	})
 	if err != nil {
@@ -44,6 +46,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 	}
 	session.conn = conn
 	if v := s.h.admission.admit(s.h.connections.open()); v != admitted {
+		s.h.metrics.refused.Inc()
 		session.turnAway(v, identity)
 		return nil
 	}
@@ -220,13 +223,12 @@ func (ss *session) first(m *wire.Message) *stream {
 	id, err := ss.s.o.Auth.Authenticate(ss.s.h.ctx, auth.Credentials{
 		Token: m.Token, From: auth.Message, Request: ss.request,
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		ss.refuse(wire.CloseToken, asError(err).Detail)
 		return nil
-	case id.Server():
-		ss.refuse(wire.CloseForbidden, "a server key has no presence of its own")
-		return nil
+	}
+	if id.Server() {
+		id = onlooker(id)
 	}
 	ss.mu.Lock()
 	late := ss.late

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"net/http"
+
 	"rollcall"
 )
 
@@ -14,9 +16,9 @@ const ProblemType = "application/problem+json"
 // The title is that of the status; what tells errors apart is the code.
 func AppendProblem(b []byte, e *rollcall.Error, requestID string) []byte {
 	b = append(b, `{"type":"about:blank","title":`...)
-	b = appendString(b, problemTitle(e.Code))
+	b = appendString(b, problemTitle(e.Status()))
 	b = append(b, `,"status":`...)
-	b = appendNumber(b, int64(e.Code.Status()))
+	b = appendNumber(b, int64(e.Status()))
 	b = append(b, `,"detail":`...)
 	b = appendString(b, e.Detail)
 	b = append(b, `,"code":`...)
@@ -27,27 +29,13 @@ func AppendProblem(b []byte, e *rollcall.Error, requestID string) []byte {
 	return append(b, '}')
 }
 
-// problemTitle is the phrase of the status of a code (RFC 9110).
-func problemTitle(c rollcall.Code) string {
-	switch c {
-	case rollcall.CodeBadRequest:
-		return "Bad Request"
-	case rollcall.CodeUnauthorized:
-		return "Unauthorized"
-	case rollcall.CodeForbidden:
-		return "Forbidden"
-	case rollcall.CodeNotFound:
-		return "Not Found"
-	case rollcall.CodeConflict:
-		return "Conflict"
-	case rollcall.CodeGone:
-		return "Gone"
-	case rollcall.CodeTooLarge:
-		return "Content Too Large"
-	case rollcall.CodeRateLimited:
-		return "Too Many Requests"
-	case rollcall.CodeUnavailable:
-		return "Service Unavailable"
+// problemTitle is the phrase of a status (RFC 9110).
+func problemTitle(status int) string {
+	if title := http.StatusText(status); title != "" && status != http.StatusRequestEntityTooLarge {
+		return title
 	}
-	return "Internal Server Error"
+	if status == http.StatusRequestEntityTooLarge {
+		return "Content Too Large" // its name since RFC 9110
+	}
+	return "Error"
 }
