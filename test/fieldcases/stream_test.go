@@ -546,13 +546,29 @@ func TestSettlingIsTold(t *testing.T) {
 	})
 }
 
-// TestServerKeysHaveNoPresence: a key of a back end opens no stream.
+// TestServerKeysHaveNoPresence: a key of a back end observes, and is in no room.
 func TestServerKeysHaveNoPresence(t *testing.T) {
 	harness.Each(t, func(t *testing.T, over harness.Transport) {
 		s := harness.Start(t, harness.Config{Tokens: true})
-		c := s.Try(t, over, harness.Options{Rooms: []string{room}, Token: harness.APIKey, NoWait: true})
-		if a := c.Refused(); a == nil || a.Status != 403 || a.Problem().Code != "forbidden" {
-			t.Errorf("got %+v, want 403", a)
+		s.Know(room, "ana")
+		key := harness.Options{Rooms: []string{room}, Token: harness.APIKey, Hidden: true, Observe: true}
+		watching := s.Open(t, over, key)
+		key.Observe, key.NoWait = false, true
+		joining := s.Try(t, over, key)
+		if over == harness.SSE {
+			if a := joining.Refused(); a == nil || a.Status != 403 || a.Problem().Code != "forbidden" {
+				t.Errorf("join with a key: got %+v, want 403", a)
+			}
+		} else {
+			joining.Until(soon, "a refusal", func() bool { return len(joining.Events("error")) == 1 })
+			if r := joining.Ask(`{"type":"join","room":"` + room + `"}`); r.OK || r.Code != "forbidden" {
+				t.Errorf("join with a key: got %s, want forbidden", r.Raw)
+			}
+		}
+		s.Open(t, over, harness.Options{Rooms: []string{room}, Token: s.Token(harness.Claims{User: "ana"})})
+		watching.Until(soon, "ana", func() bool { return watching.Has(room, "ana") })
+		if got := s.Users(room); !slices.Equal(got, []string{"ana"}) {
+			t.Errorf("roster: got %q, want ana alone", got)
 		}
 		if a := s.Do(harness.Call{Path: harness.RoomPath(room, ""), Nobody: true}); a.Status != 401 || a.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("nobody: %d %s", a.Status, a.Body)
