@@ -96,7 +96,11 @@ func (p *Partition) publishGrant(u *user, op *Op, version Version) {
 		p.publishAt(u, info, version)
 		return
 	}
-	u.member = u.fold(op.User, op.Info, p.wall)
+	since := op.Since
+	if since == 0 {
+		since = p.wall
+	}
+	u.member = u.fold(op.User, op.Info, since)
 	u.connectionsAt = p.clock.Elapsed()
 	p.changes = append(p.changes, Change{
 		Room: r.id, Prev: r.version, Version: version, Count: len(r.users), Join: []*Member{u.member},

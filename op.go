@@ -45,6 +45,10 @@ type Op struct {
 	// is a value like any other.
 	Merge bool
 
+	// Since (OpGrant) is when the user joined, in Unix ms, if this grant repeats
+	// one that the store has lost; 0 is now.
+	Since int64
+
 	// TTL (OpGrant) is how long the lease runs; 0 is the lease of the timing.
 	TTL time.Duration
 	// Age (OpGrant) is how old the evidence is.

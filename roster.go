@@ -12,6 +12,8 @@ type Roster struct {
 	order   joinOrder[*entry]
 	recent  entry // ring of the entries, the most recently changed first
 	left    []departure
+	// unconfirmed are members that the store has lost and may hear of again.
+	unconfirmed map[UserID]bool
 }
 
 // entry is a member and the versions of its join and of its last change.
@@ -45,6 +47,7 @@ func NewRoster(snapshot *Answer) *Roster {
 func (r *Roster) load(s *Answer) {
 	r.epoch, r.version, r.floor = s.Epoch, s.Version, s.Version
 	r.entries = make(map[UserID]*entry, len(s.Members))
+	r.unconfirmed = nil
 	r.order = joinOrder[*entry]{}
 	r.left = nil
 	r.recent.prev, r.recent.next = &r.recent, &r.recent
@@ -87,14 +90,19 @@ func (r *Roster) Apply(c *Change) bool {
 	if c.Version <= r.version {
 		return true
 	}
-	if c.Prev != r.version && !(c.Prev == 0 && len(r.entries) == 0) {
+	reborn := c.Prev == 0 && (len(r.entries) == 0 || len(r.unconfirmed) > 0)
+	if c.Prev != r.version && !reborn {
 		return false
 	}
 	for _, l := range c.Leave {
+		delete(r.unconfirmed, l.User)
 		r.remove(l, c.Version)
 	}
 	for _, m := range c.Join {
-		r.put(m, c.Version, c.Version)
+		delete(r.unconfirmed, m.User)
+		if e := r.entries[m.User]; e == nil || !sameMember(e.member, m) {
+			r.put(m, c.Version, c.Version)
+		}
 	}
 	for _, m := range c.Update {
 		if e := r.entries[m.User]; e != nil {
@@ -106,39 +114,70 @@ func (r *Roster) Apply(c *Change) bool {
 	return true
 }
 
-// Mend brings the replica to a newer snapshot, as the difference from what it
-// held: viewers are told what changed and nothing else. Who is missing is said
-// to have expired.
+// Mend brings the replica to a snapshot, as the difference from what it held:
+// viewers are told what changed and nothing else. Who is missing is said to have
+// expired; but while the store settles, they may be on their way back, and are
+// kept until a later snapshot says the same.
 func (r *Roster) Mend(s *Answer) {
-	if s.Epoch == r.epoch && s.Version <= r.version {
+	if s.Epoch == r.epoch && (s.Version < r.version || s.Version == r.version && len(r.unconfirmed) == 0) {
 		return
 	}
 	if s.Epoch != r.epoch && s.Version <= r.version {
-		r.load(s)
+		r.load(s) // the clock of the new memory is behind: nothing compares
 		return
+	}
+	// What changes has to have a version that nobody was sent yet.
+	version := s.Version
+	if version <= r.version {
+		version = r.version + 1
 	}
 	here := make(map[UserID]bool, len(s.Members))
 	for _, m := range s.Members {
 		here[m.User] = true
 	}
-	for id := range r.entries {
-		if !here[id] {
-			r.remove(Leave{User: id, Reason: ReasonExpired}, s.Version)
-		}
-	}
+	clear(r.unconfirmed)
+	changed := r.mendMissing(s, here, version)
 	for i := len(s.Members) - 1; i >= 0; i-- {
 		m := s.Members[i]
 		e := r.entries[m.User]
 		switch {
 		case e == nil:
-			r.put(m, s.Version, s.Version)
+			r.put(m, version, version)
+			changed = true
 		case !sameMember(e.member, m):
 			e.member = m
-			r.touch(e, s.Version)
+			r.touch(e, version)
+			changed = true
 		}
 	}
-	r.epoch, r.version = s.Epoch, s.Version
+	r.epoch = s.Epoch
+	if changed || s.Version > r.version {
+		r.version = version
+	}
 }
+
+// mendMissing removes who is not in the snapshot, or keeps them while the store
+// settles. It reports whether anybody was removed.
+func (r *Roster) mendMissing(s *Answer, here map[UserID]bool, version Version) (changed bool) {
+	for id := range r.entries {
+		switch {
+		case here[id]:
+		case s.Settling > 0:
+			if r.unconfirmed == nil {
+				r.unconfirmed = make(map[UserID]bool)
+			}
+			r.unconfirmed[id] = true
+		default:
+			r.remove(Leave{User: id, Reason: ReasonExpired}, version)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// Unconfirmed is the number of members that the store did not know when it last
+// told of the room, because it had lost its memory.
+func (r *Roster) Unconfirmed() int { return len(r.unconfirmed) }
 
 // sameMember compares by value, as the members of a snapshot may be copies.
 func sameMember(a, b *Member) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"rollcall"
 )
@@ -212,5 +213,33 @@ func TestMendOverEpochs(t *testing.T) {
 		if _, ok := r.Since(v); ok {
 			t.Errorf("a version %d of another epoch is known", v)
 		}
+	}
+}
+
+// A store that lost its memory says that it settles: nobody is removed until it
+// has, those who come back are no news, and in the end the missing have expired.
+func TestMendWhileTheStoreSettles(t *testing.T) {
+	ana, bo := person("ana", 1), person("bo", 1)
+	r := rollcall.NewRoster(snapshotAt(10, bo, ana))
+	r.Mend(&rollcall.Answer{Epoch: "f", Version: 20, Settling: time.Second})
+	if r.Count() != 2 || r.Unconfirmed() != 2 {
+		t.Fatalf("%d here, %d unconfirmed, want both", r.Count(), r.Unconfirmed())
+	}
+	again := *ana
+	if !r.Apply(&rollcall.Change{Room: "r", Version: 21, Count: 1, Join: []*rollcall.Member{&again}}) {
+		t.Fatal("the room that was begun anew was not taken")
+	}
+	cy := person("cy", 1)
+	if !r.Apply(&rollcall.Change{Room: "r", Prev: 21, Version: 22, Count: 2, Join: []*rollcall.Member{cy}}) {
+		t.Fatal("a newcomer was not taken")
+	}
+	d, ok := r.Since(10)
+	if !ok || len(d.Join) != 1 || d.Join[0].User != "cy" || len(d.Update)+len(d.Leave) != 0 || d.Count != 3 {
+		t.Errorf("viewers were told %+v, %v; want the newcomer alone", d, ok)
+	}
+	r.Mend(&rollcall.Answer{Epoch: "f", Version: 22, Members: []*rollcall.Member{cy, &again}})
+	d, ok = r.Since(22)
+	if !ok || len(d.Leave) != 1 || d.Leave[0].User != "bo" || d.Count != 2 || len(d.Join)+len(d.Update) != 0 {
+		t.Errorf("after settling viewers were told %+v, %v; want that bo has gone", d, ok)
 	}
 }

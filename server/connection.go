@@ -26,6 +26,7 @@ type connection struct {
 	identity  *auth.Identity // Guarded by mu.
 	stream    *stream        // Guarded by mu. nil while there is none.
 	streams   uint64         // Guarded by mu. How many it has had; names the current one.
+	elsewhere bool           // Guarded by mu. Another node knows it: its leases are to be found.
 	gone      bool           // Guarded by mu. No longer registered.
 	entering  bool           // Guarded by mu. A stream or a lease is on its way: not to be forgotten.
 	subs      []*sub         // Guarded by mu. One a room.
@@ -48,12 +49,13 @@ type sub struct {
 
 	// lease is what the connection holds here; its Generation is 0 for an
 	// observer. Guarded by c.mu; changed only with c.op held too.
-	lease  rollcall.Lease
-	status rollcall.Status // Guarded by c.mu. As last accepted.
-	data   json.RawMessage // Guarded by c.mu. As last accepted.
-	ttl    bool            // Guarded by c.mu. A lease that PUT renews.
-	unset  bool            // Guarded by c.mu. status and data have yet to reach the store.
-	counts bool            // Guarded by c.mu. An observer who is shown nothing but the number.
+	lease   rollcall.Lease
+	status  rollcall.Status // Guarded by c.mu. As last accepted.
+	data    json.RawMessage // Guarded by c.mu. As last accepted.
+	ttl     bool            // Guarded by c.mu. A lease that PUT renews.
+	waiting bool            // Guarded by c.mu. A grant has yet to reach the store.
+	unset   bool            // Guarded by c.mu. status and data have yet to reach the store.
+	counts  bool            // Guarded by c.mu. An observer who is shown nothing but the number.
 	// member is the user in the room when the store last answered, and granted
 	// the version of the room at the grant. Guarded by c.mu.
 	member  *rollcall.Member
@@ -100,7 +102,9 @@ func (c *connection) findLocked(id rollcall.RoomID) *sub {
 	return nil
 }
 
-func (s *sub) leased() bool { return s.lease.Generation != 0 }
+// leased reports whether the connection is present in the room, as far as it can
+// tell: a grant that waits for the store counts.
+func (s *sub) leased() bool { return s.lease.Generation != 0 || s.waiting }
 
 // leasesLocked is the number of leases that the connection holds.
 func (c *connection) leasesLocked() int {
@@ -190,9 +194,9 @@ func (c *connection) proveLocked(at instant) {
 	}
 	if !c.renewing {
 		c.renewing = true
-		c.h.pulse.renew(c, urgent)
+		c.h.keeper.renew(c, urgent)
 	} else if urgent {
-		c.h.pulse.hurry()
+		c.h.keeper.hurry()
 	}
 }
 

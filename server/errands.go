@@ -63,7 +63,7 @@ func (e *errands) ended(room rollcall.RoomID, ended rollcall.Ended) {
 func (e *errands) mend(r *room) {
 	e.add(func() {
 		if err := r.mend(e.h.ctx); err != nil && e.h.ctx.Err() == nil {
-			e.h.log.Warn("mend room", "error", err)
+			e.h.keeper.read(r)
 		}
 	})
 }
@@ -75,6 +75,17 @@ func (e *errands) lost(l rollcall.Lease) {
 			c.op.Lock()
 			defer c.op.Unlock()
 			c.regrant(l.Room, l.Generation)
+		}
+	})
+}
+
+// replaced lets go of a lease whose connection goes on on another node.
+func (e *errands) replaced(l rollcall.Lease) {
+	e.add(func() {
+		if c := e.h.connections.get(l.Connection); c != nil {
+			c.op.Lock()
+			defer c.op.Unlock()
+			c.replaced(l.Room, l.Generation)
 		}
 	})
 }

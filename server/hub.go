@@ -36,9 +36,13 @@ type hub struct {
 	fanout      *fanout
 	pulse       *pulse
 	errands     *errands
+	keeper      *keeper
+	health      health
+	shared      bool // static: other nodes share the store
 	admission   admission
 	occupied    atomic.Int64 // rooms with members
 	memory      atomic.Value // rollcall.Epoch of the store
+	epochs      [rollcall.Partitions]atomic.Pointer[rollcall.Epoch]
 
 	ctx    context.Context // ends with the hub
 	cancel context.CancelFunc
@@ -67,6 +71,11 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.fanout = newFanout(h)
 	h.pulse = newPulse(h)
 	h.errands = newErrands(h)
+	h.keeper = newKeeper(h)
+	h.health.worked = time.Now()
+	if many, ok := o.Store.(store.Shared); ok {
+		h.shared = many.Shared()
+	}
 	h.store.Feed(h.onFrame)
 	if a, err := h.store.Read(h.ctx, rollcall.Query{Room: "-"}); err == nil {
 		h.memory.Store(a.Epoch)
@@ -77,6 +86,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.fanout.run)
 	h.wg.Go(h.pulse.run)
 	h.wg.Go(h.errands.run)
+	h.wg.Go(h.keeper.run)
 	return h
 }
 
@@ -100,6 +110,12 @@ func (h *hub) close() {
 // store locked: it only notes what happened.
 func (h *hub) onFrame(f *rollcall.Frame) {
 	shard := &h.rooms[f.Partition]
+	if f.Gap {
+		h.gap(f)
+	}
+	if h.epochs[f.Partition].Load() == nil {
+		h.epochs[f.Partition].Store(&f.Epoch)
+	}
 	for i := range f.Changes {
 		ch := &f.Changes[i]
 		h.metrics.count(ch)
@@ -116,6 +132,27 @@ func (h *hub) onFrame(f *rollcall.Frame) {
 		if r != nil {
 			r.change(ch)
 		}
+	}
+}
+
+// gap goes on after frames were lost: the rooms of the partition are read again.
+// Another epoch is a store that has lost its memory, or part of it: every lease is
+// brought to its mind.
+func (h *hub) gap(f *rollcall.Frame) {
+	shard := &h.rooms[f.Partition]
+	shard.mu.RLock()
+	rooms := make([]*room, 0, len(shard.rooms))
+	for _, r := range shard.rooms {
+		rooms = append(rooms, r)
+	}
+	shard.mu.RUnlock()
+	for _, r := range rooms {
+		r.lose()
+	}
+	h.metrics.gaps.Inc()
+	if old := h.epochs[f.Partition].Swap(&f.Epoch); old != nil && *old != f.Epoch {
+		h.log.Warn("store has another memory", "partition", f.Partition)
+		h.keeper.recall()
 	}
 }
 

@@ -108,5 +108,8 @@ func (l *lastEvent) views(rooms []*room, multi bool) map[rollcall.RoomID]view {
 func (r *room) state() (rollcall.Epoch, rollcall.Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.roster == nil {
+		return "", 0
+	}
 	return r.roster.Epoch(), r.roster.Version()
 }

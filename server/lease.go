@@ -18,16 +18,14 @@ type entry struct {
 	data    json.RawMessage
 	ttl     time.Duration   // of a lease without a stream; 0 is the usual lease
 	held    view            // what the client holds of the room
+	resume  bool            // only if it has a lease there: CodeGone otherwise
 	info    json.RawMessage // of a user on whose behalf a server enters; nil: that of the identity
 }
 
 // enter grants the connection a lease in a room, or a view if it only observes,
 // and shows the room to its stream. Called with c.op held and a stream open.
 func (c *connection) enter(ctx context.Context, e entry) (*sub, *rollcall.Error) {
-	r, err := c.h.watch(ctx, e.room)
-	if err != nil {
-		return nil, c.h.unavailable(err)
-	}
+	r := c.h.watch(ctx, e.room)
 	e.room = r.id // one string for all
 	s, refused := c.grant(ctx, e)
 	if refused != nil {
@@ -62,13 +60,15 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		info = e.info
 	}
 	var res rollcall.Result
+	waiting := false
 	if !observe {
 		var err *rollcall.Error
 		res, err = c.h.apply(ctx, rollcall.Op{
 			Kind: rollcall.OpGrant, Room: e.room, User: c.user, Connection: c.id,
-			Info: info, Status: e.status, Data: e.data, TTL: e.ttl,
+			Info: info, Status: e.status, Data: e.data, TTL: e.ttl, ResumeOnly: e.resume,
 		})
-		if err != nil {
+		// While the store is away the client is taken at its word.
+		if waiting = err != nil && err.Code == rollcall.CodeUnavailable; err != nil && !waiting {
 			return nil, err
 		}
 	}
@@ -79,11 +79,85 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		c.subs = append(c.subs, s)
 	}
 	s.counts = e.counts && observe
-	if !observe {
-		s.lease, s.member, s.granted, s.ttl = res.Lease, res.Member, res.Version, e.ttl != 0
-	}
 	s.noteLocked(e.status, e.data)
+	switch {
+	case observe:
+	case waiting:
+		s.ttl = e.ttl != 0
+		s.waitLocked(info)
+	default:
+		s.lease, s.member, s.granted, s.ttl, s.waiting = res.Lease, res.Member, res.Version, e.ttl != 0, false
+	}
 	return s, nil
+}
+
+// waitLocked has the grant made when the store can be reached again; until then
+// the member is what it will be.
+func (s *sub) waitLocked(info json.RawMessage) {
+	s.waiting = true
+	s.c.h.keeper.wait(s.c)
+	if s.member == nil {
+		s.member = &rollcall.Member{User: s.c.user, Info: info, Connections: 1, Since: time.Now().UnixMilli()}
+	}
+	s.member = s.expectedLocked()
+}
+
+// grantWaiting makes a grant that the store could not make before. Called with
+// c.op held.
+func (c *connection) grantWaiting(s *sub) {
+	c.mu.Lock()
+	if !s.waiting || c.gone || c.findLocked(s.id) != s {
+		c.mu.Unlock()
+		return
+	}
+	op := s.grantOpLocked()
+	c.mu.Unlock()
+	res, err := c.h.apply(c.h.ctx, op)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		s.lease, s.member, s.granted, s.waiting, s.unset = res.Lease, res.Member, res.Version, false, false
+		s.view.needed = res.Version
+		if c.stream != nil {
+			c.stream.pumpLocked(nil)
+		}
+	case err.Code == rollcall.CodeUnavailable:
+		c.h.keeper.wait(c)
+	default:
+		s.waiting = false
+		c.refusedLocked(s, err)
+	}
+}
+
+// grantOpLocked grants what the connection holds in a room, as of its evidence.
+func (s *sub) grantOpLocked() rollcall.Op {
+	op := s.opFor(rollcall.OpGrant)
+	op.Info, op.Status, op.Data, op.TTL = s.c.identity.Info, s.status, s.data, s.lease.TTL
+	if s.member != nil {
+		op.Since = s.member.Since
+		if op.Info == nil {
+			op.Info = s.member.Info
+		}
+	}
+	op.Age = max(s.c.h.clock.now().sub(s.c.evidence), 0)
+	return op
+}
+
+// refusedLocked tells that a grant that was taken for granted was refused.
+func (c *connection) refusedLocked(s *sub, err *rollcall.Error) {
+	c.dropLocked(s)
+	if st := c.stream; st != nil {
+		st.event(wire.EventEnded, wire.AppendEnded(nil, s.id, rollcall.ReasonRevoked))
+		if st.proto == protocolWS {
+			st.event(wire.EventError, wire.AppendError(nil, nil, err))
+		}
+		if len(c.subs) == 0 {
+			c.lastEndedLocked(rollcall.ReasonRevoked)
+		}
+		st.pumpLocked(nil)
+	}
+	c.settleLocked()
 }
 
 // noteLocked keeps what the client said last.
@@ -98,7 +172,7 @@ func (s *sub) noteLocked(status rollcall.Status, data json.RawMessage) {
 
 // apply carries out one operation. An error of the store is unavailable.
 func (h *hub) apply(ctx context.Context, op rollcall.Op) (rollcall.Result, *rollcall.Error) {
-	results, err := h.store.Apply(ctx, []rollcall.Op{op})
+	results, err := h.applyOps(ctx, []rollcall.Op{op})
 	if err != nil {
 		return rollcall.Result{}, h.unavailable(err)
 	}
@@ -106,7 +180,7 @@ func (h *hub) apply(ctx context.Context, op rollcall.Op) (rollcall.Result, *roll
 }
 
 func (h *hub) unavailable(err error) *rollcall.Error {
-	h.log.Warn("store", "error", err)
+	h.log.Debug("store", "error", err)
 	return rollcall.Errorf(rollcall.CodeUnavailable, "the store cannot be reached; try again")
 }
 
@@ -127,14 +201,18 @@ func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Er
 	if s != nil {
 		op, leased = s.opFor(rollcall.OpEnd), s.leased()
 		op.Reason = rollcall.ReasonLeft
-		s.lease = rollcall.Lease{} // the news of its end is no news
+		s.lease, s.waiting = rollcall.Lease{}, false // the news of its end is no news
 		c.dropLocked(s)
 	}
 	c.mu.Unlock()
 	if !leased {
 		return nil
 	}
-	if _, err := c.h.apply(ctx, op); err != nil && err.Code != rollcall.CodeGone {
+	switch _, err := c.h.apply(ctx, op); {
+	case op.Generation == 0 || err == nil || err.Code == rollcall.CodeGone:
+	case err.Code == rollcall.CodeUnavailable:
+		c.h.keeper.owe([]rollcall.Op{op})
+	default:
 		return err
 	}
 	c.mu.Lock()
@@ -154,8 +232,10 @@ func (c *connection) end(reason rollcall.Reason) {
 		if s.leased() {
 			op := s.opFor(rollcall.OpEnd)
 			op.Reason = reason
-			ops = append(ops, op)
-			s.lease = rollcall.Lease{}
+			if op.Generation != 0 {
+				ops = append(ops, op)
+			}
+			s.lease, s.waiting = rollcall.Lease{}, false
 		}
 	}
 	c.mu.Unlock()
@@ -170,13 +250,16 @@ func (c *connection) end(reason rollcall.Reason) {
 func (c *connection) shut(d *departure, grace time.Duration) {
 	c.op.Lock()
 	defer c.op.Unlock()
-	ops := make([]rollcall.Op, len(d.leases))
-	for i, l := range d.leases {
-		ops[i] = rollcall.Op{
-			Kind: rollcall.OpClose, Room: l.Room, User: l.User, Connection: l.Connection,
-			Generation: l.Generation, Grace: grace,
+	ops := make([]rollcall.Op, 0, len(d.leases))
+	for _, l := range d.leases {
+		if l.Generation != 0 {
+			ops = append(ops, rollcall.Op{
+				Kind: rollcall.OpClose, Room: l.Room, User: l.User, Connection: l.Connection,
+				Generation: l.Generation, Grace: grace,
+			})
 		}
 	}
+	c.forgetWaiting()
 	c.h.applyAll(ops)
 	if grace > 0 {
 		c.h.pulse.grace(grace)
@@ -187,9 +270,23 @@ func (h *hub) applyAll(ops []rollcall.Op) {
 	if len(ops) == 0 {
 		return
 	}
-	if _, err := h.store.Apply(h.ctx, ops); err != nil && h.ctx.Err() == nil {
-		h.log.Warn("store", "error", err)
+	if _, err := h.applyOps(h.ctx, ops); err != nil {
+		h.keeper.owe(ops)
 	}
+}
+
+// forgetWaiting gives up the grants that wait for the store, of a connection that
+// has closed.
+func (c *connection) forgetWaiting() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != nil {
+		return
+	}
+	for _, s := range c.subs {
+		s.waiting = false
+	}
+	c.settleLocked()
 }
 
 // leaseEnded tells the stream of a connection that a lease has ended, which the
@@ -260,15 +357,36 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 		c.mu.Unlock()
 		return
 	}
-	op := s.opFor(rollcall.OpGrant)
-	op.Info, op.Status, op.Data = c.identity.Info, s.status, s.data
-	op.Age = max(c.h.clock.now().sub(c.evidence), 0)
+	op := s.grantOpLocked()
 	c.mu.Unlock()
 	res, err := c.h.apply(c.h.ctx, op)
-	if err != nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.lease, s.member = res.Lease, res.Member
+	switch {
+	case err == nil:
+		s.lease, s.member = res.Lease, res.Member
+	case err.Code == rollcall.CodeUnavailable:
+		s.waiting = true
+		c.h.keeper.wait(c)
+	default:
+		s.lease = rollcall.Lease{}
+		c.refusedLocked(s, err)
+	}
+}
+
+// replaced lets go of a lease whose connection goes on elsewhere, on another
+// node. Called with c.op held.
+func (c *connection) replaced(id rollcall.RoomID, g rollcall.Generation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.findLocked(id)
+	if s == nil || s.lease.Generation != g {
+		return
+	}
+	s.lease, s.waiting = rollcall.Lease{}, false
+	c.dropLocked(s)
+	if c.stream != nil && len(c.subs) == 0 {
+		c.stream.byeLocked(wire.ByeReplaced, c.h.retry())
+	}
+	c.settleLocked()
 }

@@ -24,6 +24,7 @@ type metrics struct {
 	expired    prometheus.Counter
 	crowd      prometheus.Counter
 	refused    prometheus.Counter
+	gaps       prometheus.Counter
 	lag        prometheus.Histogram
 	sweep      prometheus.Histogram
 }
@@ -50,6 +51,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		expired:    counter("silent_streams_total", "Streams ended because the client was silent for a lease."),
 		crowd:      counter("crowd_ends_total", "Streams whose end was judged to be that of a proxy."),
 		refused:    counter("streams_refused_total", "Streams turned away for lack of room, or by a drain."),
+		gaps:       counter("feed_gaps_total", "Times that frames of the store's feed were lost."),
 		roster: histogram("roster_size", "Members of a room after each join and leave.",
 			1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000),
 		lag: histogram("event_lag_seconds", "Time from the oldest change of a fan-out to its beginning.",

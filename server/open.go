@@ -69,7 +69,13 @@ func (h *hub) resumed(a *arrival) *connection {
 	if c := h.connections.get(r.Connection); c != nil && c.user == r.User {
 		return c
 	}
-	if r.Epoch != string(h.epoch()) || a.observes() {
+	switch {
+	case h.shared:
+		// It may hold leases that another node has granted.
+		c := h.newConnection(r.Connection, a.identity)
+		c.elsewhere = true
+		return c
+	case r.Epoch != string(h.epoch()) || a.observes():
 		return h.newConnection(r.Connection, a.identity)
 	}
 	return nil
@@ -111,22 +117,58 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	}
 	c.mu.Unlock()
 	for _, e := range entries {
-		r, err := h.watch(ctx, e.room)
-		if err != nil {
-			o.abandon()
-			return nil, h.unavailable(err)
-		}
+		r := h.watch(ctx, e.room)
 		o.rooms = append(o.rooms, r)
 		e.room = r.id // one string for all
 		if known {
 			e = c.withoutState(e)
 		}
-		if _, err := c.grant(ctx, e); err != nil {
+		e.resume = c.elsewhere && !e.observe && len(a.rooms) > 0
+		_, err := c.grant(ctx, e)
+		if err != nil && e.resume && err.Code == rollcall.CodeGone {
+			if err = o.lapsed(ctx, e); err == errLapsed {
+				o.abandon()
+				a.last.resume = ""
+				return h.open(ctx, a)
+			}
+		}
+		if err != nil {
 			o.abandon()
 			return nil, err
 		}
 	}
 	return o, nil
+}
+
+// errLapsed tells that no lease is left of a connection that comes from another
+// node.
+var errLapsed = rollcall.RefuseGone()
+
+// lapsed enters a room where a connection that comes from another node holds no
+// lease any more. One that holds none at all goes on as a new connection, unless
+// the store has just lost its memory.
+func (o *opening) lapsed(ctx context.Context, e entry) *rollcall.Error {
+	c := o.c
+	c.mu.Lock()
+	held := c.leasesLocked() > 0
+	c.mu.Unlock()
+	if !held && !o.settling() {
+		return errLapsed
+	}
+	e.resume = false
+	_, err := c.grant(ctx, e)
+	return err
+}
+
+// settling reports whether the store of a room that is entered settles.
+func (o *opening) settling() bool {
+	now := o.c.h.clock.now()
+	for _, r := range o.rooms {
+		if r.settlesAt() > now {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutState is e without status and data, if the connection is in the room.
@@ -182,7 +224,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	views := o.last.views(o.rooms, o.multi)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entering = false
+	c.entering, c.elsewhere = false, false
 	c.attachLocked(s, now)
 	resume := h.sign(c, s.no)
 	if s.plain {
@@ -197,6 +239,9 @@ func (o *opening) attach(conn transport.Conn) *stream {
 		Connection: c.id, Resume: resume, User: c.user,
 		Lease: h.timing.Lease, Beat: h.timing.Beat, Now: time.Now().UnixMilli(),
 	}))
+	if age, degraded := h.stale(); degraded {
+		s.event(wire.EventHealth, wire.AppendHealth(nil, true, age))
+	}
 	for _, r := range o.rooms {
 		sub := c.findLocked(r.id)
 		if sub == nil {

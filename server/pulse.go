@@ -10,8 +10,8 @@ import (
 )
 
 // pulse is the one timer of a node: at every pulse it sends the beats that are
-// due, renews the leases that have new evidence, ends what is silent, and ticks
-// the store.
+// due, ends what is silent, and rouses the keeper, who tells the store. It waits
+// for nobody.
 type pulse struct {
 	h     *hub
 	every time.Duration
@@ -21,10 +21,6 @@ type pulse struct {
 
 	mu       sync.Mutex
 	opened   []*stream     // Guarded by mu. New, not yet in the wheel.
-	renewals []*connection // Guarded by mu. With evidence that the store has not heard of.
-	spare    []*connection // Guarded by mu. The room of the last ones: to grow it takes stack from an idle connection.
-	urgent   bool          // Guarded by mu. One of them has little time left.
-	renewed  instant       // Guarded by mu. When the store was last told.
 	setters  []*connection // Guarded by mu. With sets that wait for their turn.
 	counters []*connection // Guarded by mu. With a count that has to wait.
 	graces   []instant     // Guarded by mu. Ends of close graces, to tick the store at.
@@ -47,20 +43,6 @@ func (p *pulse) open(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opened = append(p.opened, s)
-}
-
-// renew has the leases of c renewed, soon if urgent.
-func (p *pulse) renew(c *connection, urgent bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.renewals = append(p.renewals, c)
-	p.urgent = p.urgent || urgent
-}
-
-func (p *pulse) hurry() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.urgent = true
 }
 
 // set has the sets of c carried out when it may set again.
@@ -124,7 +106,7 @@ func (p *pulse) run() {
 		p.judge(time.Now())
 		graceEnded := p.graceEnded(now)
 		if now >= next || graceEnded {
-			p.sweep()
+			h.keeper.rouse()
 		}
 		if now >= next {
 			h.metrics.pulses.Inc()
@@ -136,19 +118,9 @@ func (p *pulse) run() {
 			}
 		}
 		p.pumpAgain()
-		p.flush(now)
 		p.flushSets(now)
 		timer.Reset(p.until(next))
 	}
-}
-
-// sweep has the store end what is due.
-func (p *pulse) sweep() {
-	began := time.Now()
-	if err := p.h.store.Tick(p.h.ctx); err != nil && p.h.ctx.Err() == nil {
-		p.h.log.Warn("tick store", "error", err)
-	}
-	p.h.metrics.sweep.Observe(time.Since(began).Seconds())
 }
 
 // graceEnded reports whether a close grace has ended.
@@ -288,50 +260,6 @@ func (s *stream) warnBefore() time.Duration {
 		return time.Minute
 	}
 	return min(time.Minute, id.Expires.Sub(id.IssuedAt)/4)
-}
-
-// flush tells the store of new evidence: every second, with a lease of 30 s, or
-// at once where little time is left.
-func (p *pulse) flush(now instant) {
-	p.mu.Lock()
-	if len(p.renewals) == 0 || !p.urgent && now.sub(p.renewed) < p.h.timing.Lease/30 {
-		p.mu.Unlock()
-		return
-	}
-	connections := p.renewals
-	p.renewals, p.spare, p.urgent, p.renewed = p.spare, nil, false, now
-	p.mu.Unlock()
-	leases := make([]rollcall.Lease, 0, len(connections))
-	ages := make([]time.Duration, 0, len(connections))
-	for _, c := range connections {
-		c.mu.Lock()
-		c.renewing = false
-		for _, s := range c.subs {
-			if s.leased() {
-				leases = append(leases, s.lease)
-				ages = append(ages, now.sub(c.evidence))
-			}
-		}
-		c.mu.Unlock()
-	}
-	clear(connections)
-	p.mu.Lock()
-	p.spare = connections[:0]
-	p.mu.Unlock()
-	renewals := make([]rollcall.Renewal, len(leases))
-	for i := range leases {
-		renewals[i] = rollcall.Renewal{Lease: &leases[i], Age: max(ages[i], 0)}
-	}
-	if err := p.h.store.Renew(p.h.ctx, renewals); err != nil && p.h.ctx.Err() == nil {
-		p.h.log.Warn("renew leases", "error", err)
-		return
-	}
-	p.h.metrics.renewals.Add(float64(len(renewals)))
-	for i := range renewals {
-		if r := &renewals[i]; r.Outcome == rollcall.Lost {
-			p.h.errands.lost(*r.Lease)
-		}
-	}
 }
 
 // flushSets carries out the sets whose turn has come.

@@ -15,7 +15,7 @@ import (
 
 // read asks the store about a room.
 func (s *Server) read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
-	a, err := s.h.store.Read(ctx, q)
+	a, err := s.h.query(ctx, q)
 	if err != nil {
 		return a, s.h.unavailable(err)
 	}

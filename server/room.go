@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,23 +42,24 @@ type encoded struct {
 	body     []byte // nil: there is nothing to tell
 }
 
-// watch returns the room with its replica loaded. The caller must release it.
-func (h *hub) watch(ctx context.Context, id rollcall.RoomID) (*room, error) {
+// watch returns the room with its replica loaded, or, while the store is away, one
+// that is loaded once it can be. The caller must release it.
+func (h *hub) watch(ctx context.Context, id rollcall.RoomID) *room {
 	shard := &h.rooms[rollcall.PartitionOf(id)]
 	shard.mu.Lock()
 	r := shard.rooms[id]
 	if r == nil {
-		r = &room{h: h, id: id}
-		shard.rooms[id] = r
+		// The caller's string may be a piece of a whole request.
+		r = &room{h: h, id: rollcall.RoomID(strings.Clone(string(id)))}
+		shard.rooms[r.id] = r
 		h.metrics.watched.Inc()
 	}
 	r.holders++
 	shard.mu.Unlock()
-	if err := r.load(ctx); err != nil {
-		r.release()
-		return nil, err
+	if r.load(ctx) != nil {
+		h.keeper.read(r)
 	}
-	return r, nil
+	return r
 }
 
 // release lets go of a room. It stays for a lease, so that a stream that returns
@@ -115,7 +117,7 @@ func (r *room) read(ctx context.Context) error {
 		if done {
 			return nil
 		}
-		a, err := r.h.store.Read(ctx, rollcall.Query{Want: rollcall.WantSnapshot, Room: r.id})
+		a, err := r.h.query(ctx, rollcall.Query{Want: rollcall.WantSnapshot, Room: r.id})
 		if err != nil {
 			return fmt.Errorf("read room: %w", err)
 		}
@@ -135,12 +137,32 @@ func (r *room) install(a *rollcall.Answer) {
 	} else {
 		r.roster.Mend(a)
 	}
+	if r.roster.Unconfirmed() > 0 {
+		r.h.keeper.settle(r)
+	}
 	r.broken = false
+	r.forgetLocked()
+	r.queueLocked()
 	held := r.held
 	r.held = nil
 	for i := range held {
 		r.applyLocked(&held[i])
 	}
+}
+
+// lose has the room read again, since what is known of it may be old.
+func (r *room) lose() {
+	r.mu.Lock()
+	r.broken = r.roster != nil
+	r.mu.Unlock()
+	r.h.errands.mend(r)
+}
+
+// settlesAt is when the store will have settled, as far as the room was told.
+func (r *room) settlesAt() instant {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settled
 }
 
 // change takes one change from the feed.
@@ -161,9 +183,14 @@ func (r *room) applyLocked(ch *rollcall.Change) {
 		r.h.errands.mend(r)
 		return
 	}
+	r.forgetLocked()
+	r.queueLocked()
+}
+
+// forgetLocked forgets what was encoded of an older state.
+func (r *room) forgetLocked() {
 	r.snapshot.body = r.snapshot.body[:0]
 	r.diffs = r.diffs[:0]
-	r.queueLocked()
 }
 
 // queueLocked has the room fanned out with the next tick.

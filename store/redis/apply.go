@@ -134,7 +134,7 @@ var opKinds = map[rollcall.OpKind]string{
 // apply runs one call. expected is the version that the data of a set has to
 // have; nil for any.
 func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expected *rollcall.Version, results []rollcall.Result) error {
-	own := make([]string, 0, 1+14*len(ops))
+	own := make([]string, 0, 1+15*len(ops))
 	own = append(own, strconv.Itoa(s.o.Limits.ConnectionsPerUser))
 	for i := range ops {
 		own = s.appendOp(own, &ops[i], expected)
@@ -170,7 +170,7 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 	}
 	return append(own, opKinds[op.Kind], string(op.Room), string(op.User), string(op.Connection),
 		strconv.FormatInt(int64(op.Generation), 10), string(op.Info), strconv.Itoa(int(op.Status)), string(op.Data),
-		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), resumeOnly, micros(op.Grace), strconv.Itoa(int(op.Reason)))
+		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), resumeOnly, micros(op.Grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10))
 }
 
 // result reads {code, generation, version, stale, member}.

@@ -1,11 +1,11 @@
 -- Carries out a batch of operations, in order.
 --
--- ARGV 8 most connections of a user in a room - 9... fourteen values an operation:
+-- ARGV 8 most connections of a user in a room - 9... fifteen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
---      version of data, ttl, age, resume only, grace, reason (times in us)
+--      version of data, ttl, age, resume only, grace, reason, since in ms (times in us)
 -- Answers {epoch, {code, generation, version of the room, stale, member}...}
 local MOST = tonumber(ARGV[8])
-local WIDTH = 14
+local WIDTH = 15
 
 local function text(s) return s ~= '' and s or false end
 
@@ -16,7 +16,7 @@ local function op(i)
     generation = tonumber(ARGV[a + 5]), info = text(ARGV[a + 6]), status = tonumber(ARGV[a + 7]),
     data = text(ARGV[a + 8]), expected = tonumber(ARGV[a + 9]), ttl = tonumber(ARGV[a + 10]),
     age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1', grace = tonumber(ARGV[a + 13]),
-    reason = tonumber(ARGV[a + 14]),
+    reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]),
   }
 end
 
@@ -43,7 +43,7 @@ local function grant(o)
   local l = {o.connection, v, o.ttl, 3, false, 0, LIVE}
   local deadline = clock + o.ttl - o.age
   local was
-  if rec then was = fold(rec) else rec = {1, o.info, math.floor(now / 1000), v, 1, clock, false, {}} end
+  if rec then was = fold(rec) else rec = {1, o.info, o.since > 0 and o.since or math.floor(now / 1000), v, 1, clock, false, {}} end
   if old then
     l[4], l[5], l[6] = old[4], old[5], old[6]
     local name = pack(o.room, o.user, old)

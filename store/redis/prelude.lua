@@ -25,7 +25,8 @@ local seq = tonumber(head[5] or 0)
 local tick = tonumber(head[6] or 0)     -- lease time of the last sweep
 local settled = tonumber(head[7] or 0)  -- lease time until which members may be on their way back
 if not epoch then
-  epoch, settled = ARGV[3], LEASE
+  -- Versions rise across lost memory, also those of rooms that nobody is in.
+  epoch, settled, version = ARGV[3], LEASE, now
 else
   -- The lease clock forgives whatever time nobody observed, and every jump.
   local passed = now - tonumber(head[3])

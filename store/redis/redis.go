@@ -145,6 +145,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Shared implements [store.Shared].
+func (s *Store) Shared() bool { return true }
+
 // Close implements [store.Store].
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {

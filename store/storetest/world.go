@@ -402,6 +402,7 @@ func (w *World) mend() {
 		c := *m
 		a.Members[i] = &c
 	}
+	a.Settling = 0 // nobody is on the way back here
 	w.late.Mend(a)
 	v := &view{version: max(a.Version, before), members: make(map[rollcall.UserID]*rollcall.Member)}
 	for _, m := range a.Members {

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"rollcall"
+)
+
+// keeper tells the store what is due: the evidence, what could not be told while
+// the store was away, and the time. It is the only one that goes on trying a
+// store that fails, so nobody else has to wait for it.
+type keeper struct {
+	h    *hub
+	wake chan struct{} // capacity 1; never closed
+
+	mu       sync.Mutex
+	renewals []*connection             // Guarded by mu. With evidence that the store has not heard of.
+	urgent   bool                      // Guarded by mu. One of them has little time left.
+	renewed  instant                   // Guarded by mu. When the store was last told.
+	recalls  []*connection             // Guarded by mu. To be renewed because the store has another memory.
+	owed     map[leaseName]rollcall.Op // Guarded by mu. Ends and closes that could not be told.
+	waiting  []*connection             // Guarded by mu. With grants that could not be made.
+	unread   []*room                   // Guarded by mu. To be read once the store can be.
+	settling []*room                   // Guarded by mu. To be read again when the store has settled.
+}
+
+// leaseName names a lease among those of a node.
+type leaseName struct {
+	room       rollcall.RoomID
+	connection rollcall.ConnectionID
+}
+
+func newKeeper(h *hub) *keeper {
+	return &keeper{h: h, wake: make(chan struct{}, 1), owed: make(map[leaseName]rollcall.Op)}
+}
+
+// rouse has the keeper look at once.
+func (k *keeper) rouse() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// renew has the leases of c renewed, soon if urgent.
+func (k *keeper) renew(c *connection, urgent bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.renewals = append(k.renewals, c)
+	k.urgent = k.urgent || urgent
+}
+
+func (k *keeper) hurry() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.urgent = true
+}
+
+// recall has every lease renewed, spread over a second: those that the store has
+// lost come to light.
+func (k *keeper) recall() {
+	var all []*connection
+	k.h.connections.each(func(c *connection) { all = append(all, c) })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.recalls = all
+}
+
+// owe has operations carried out when the store can be reached again.
+func (k *keeper) owe(ops []rollcall.Op) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, op := range ops {
+		k.owed[leaseName{op.Room, op.Connection}] = op
+	}
+}
+
+// wait has the grants of c made when the store can be reached again.
+func (k *keeper) wait(c *connection) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.waiting = append(k.waiting, c)
+}
+
+// read has a room read when the store can be reached again.
+func (k *keeper) read(r *room) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unread = append(k.unread, r)
+}
+
+// settle has a room read again when the store has settled.
+func (k *keeper) settle(r *room) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.settling = append(k.settling, r)
+}
+
+func (k *keeper) run() {
+	h := k.h
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-k.wake:
+		}
+		k.sweep()
+		h.tellHealth()
+		if h.isDown() {
+			continue
+		}
+		now := h.clock.now()
+		k.pay()
+		k.grant()
+		k.reread(now)
+		k.recallSome(now)
+		k.flush(now)
+	}
+}
+
+// sweep has the store end what is due, and finds out whether it is there.
+func (k *keeper) sweep() {
+	began := time.Now()
+	k.h.note(k.h.ctx, k.h.store.Tick(k.h.ctx))
+	k.h.metrics.sweep.Observe(time.Since(began).Seconds())
+}
+
+// pay carries out what is owed.
+func (k *keeper) pay() {
+	k.mu.Lock()
+	owed := k.owed
+	if len(owed) == 0 {
+		k.mu.Unlock()
+		return
+	}
+	k.owed = make(map[leaseName]rollcall.Op)
+	k.mu.Unlock()
+	ops := make([]rollcall.Op, 0, len(owed))
+	for _, op := range owed {
+		ops = append(ops, op)
+	}
+	k.h.applyAll(ops)
+}
+
+// grant makes the grants that could not be made.
+func (k *keeper) grant() {
+	k.mu.Lock()
+	waiting := k.waiting
+	k.waiting = nil
+	k.mu.Unlock()
+	for _, c := range waiting {
+		c.op.Lock()
+		c.mu.Lock()
+		subs := append([]*sub(nil), c.subs...)
+		c.mu.Unlock()
+		for _, s := range subs {
+			c.grantWaiting(s)
+		}
+		c.op.Unlock()
+	}
+}
+
+// reread reads the rooms that could not be read, and those whose store has
+// settled by now.
+func (k *keeper) reread(now instant) {
+	k.mu.Lock()
+	unread := k.unread
+	k.unread = nil
+	kept := k.settling[:0]
+	for _, r := range k.settling {
+		if r.settlesAt() > now {
+			kept = append(kept, r)
+		} else {
+			unread = append(unread, r)
+		}
+	}
+	clear(k.settling[len(kept):])
+	k.settling = kept
+	k.mu.Unlock()
+	for _, r := range unread {
+		r.lose()
+	}
+}
+
+// recallSome renews a part of the connections that are to be recalled.
+func (k *keeper) recallSome(now instant) {
+	k.mu.Lock()
+	n := min(len(k.recalls), 50+len(k.recalls)/4)
+	some := k.recalls[:n]
+	k.recalls = k.recalls[n:]
+	k.mu.Unlock()
+	if n > 0 {
+		k.tell(some, now)
+	}
+}
+
+// flush tells the store of new evidence: every second, with a lease of 30 s, or
+// at once where little time is left.
+func (k *keeper) flush(now instant) {
+	k.mu.Lock()
+	if len(k.renewals) == 0 || !k.urgent && now.sub(k.renewed) < k.h.timing.Lease/30 {
+		k.mu.Unlock()
+		return
+	}
+	connections := k.renewals
+	// The room of the list is kept: a connection that has to make room for
+	// itself does so on the small stack of its reader.
+	k.renewals = make([]*connection, 0, cap(connections))
+	k.urgent, k.renewed = false, now
+	k.mu.Unlock()
+	for _, c := range connections {
+		c.mu.Lock()
+		c.renewing = false
+		c.mu.Unlock()
+	}
+	k.tell(connections, now)
+}
+
+// tell renews the leases of connections by their evidence.
+func (k *keeper) tell(connections []*connection, now instant) {
+	h := k.h
+	leases := make([]rollcall.Lease, 0, len(connections))
+	ages := make([]time.Duration, 0, len(connections))
+	for _, c := range connections {
+		c.mu.Lock()
+		for _, s := range c.subs {
+			if s.lease.Generation != 0 {
+				leases = append(leases, s.lease)
+				ages = append(ages, now.sub(c.evidence))
+			}
+		}
+		c.mu.Unlock()
+	}
+	if len(leases) == 0 {
+		return
+	}
+	renewals := make([]rollcall.Renewal, len(leases))
+	for i := range leases {
+		renewals[i] = rollcall.Renewal{Lease: &leases[i], Age: max(ages[i], 0)}
+	}
+	if err := h.note(h.ctx, h.store.Renew(h.ctx, renewals)); err != nil {
+		for _, c := range connections {
+			k.renew(c, true)
+		}
+		return
+	}
+	h.metrics.renewals.Add(float64(len(renewals)))
+	for i := range renewals {
+		r := &renewals[i]
+		switch l := r.Lease; r.Outcome {
+		case rollcall.Lost:
+			h.errands.lost(*l)
+		case rollcall.Replaced:
+			h.errands.replaced(*l)
+		case rollcall.Over:
+			if r.Reason != rollcall.ReasonClosed {
+				h.errands.ended(l.Room, rollcall.Ended{
+					Connection: l.Connection, User: l.User, Generation: l.Generation, Reason: r.Reason,
+				})
+			}
+		}
+	}
+}
