@@ -16,7 +16,12 @@ type lastEvent struct {
 	resume string     // "" if there is none
 	since  wire.Since // single room: what it holds; Version 0 if it does not say
 	digest string     // several rooms: the digest of what it holds; "" if it does not say
+	asked  uint64     // a hash of the status and data in the URL of that stream; 0 if it does not say
 }
+
+// The id of an event has four parts, with ~ between them: the resume secret,
+// epoch and version of a single room, the digest of several, and the hash of what
+// the URL asked for. Parts at the end that are empty are left out.
 
 // appendState appends what the client holds once it has the write: epoch and
 // version of the one room, or a digest over several.
@@ -35,7 +40,7 @@ func appendState(b []byte, subs []*sub, multi bool) []byte {
 			sum += digest(viewingOf(s))
 		}
 	}
-	b = append(b, 'd')
+	b = append(b, '~')
 	return strconv.AppendUint(b, sum, 36)
 }
 
@@ -66,15 +71,11 @@ func digest(v viewing) uint64 {
 // parseLastEvent reads an id that this or another node wrote. What it cannot
 // read it leaves out: a client is never refused for it.
 func parseLastEvent(id string) lastEvent {
-	resume, state, _ := strings.Cut(id, "~")
-	l := lastEvent{resume: resume}
-	switch {
-	case strings.HasPrefix(state, "d"):
-		l.digest = state[1:]
-	case state != "":
-		if since, err := wire.ParseSince(state); err == nil {
-			l.since = since
-		}
+	parts := append(strings.SplitN(id, "~", 5), "", "", "")
+	l := lastEvent{resume: parts[0], digest: parts[2]}
+	l.asked, _ = strconv.ParseUint(parts[3], 36, 64)
+	if since, err := wire.ParseSince(parts[1]); err == nil {
+		l.since = since
 	}
 	return l
 }

@@ -176,7 +176,7 @@ func TestAPlainStreamProvesItselfByComingBack(t *testing.T) {
 			}
 			text, _ = ana.conn.take()
 			if all := events(text); len(all) != 2 || !strings.HasPrefix(all[1], "resumed ") {
-				t.Fatalf("came back to %v, want ready and resumed", all)
+				t.Fatalf("came back with %q to %v, want ready and resumed", lastID, all)
 			}
 			ana.conn.got.WriteString("id: " + lastID + "\n\n")
 		}

@@ -108,7 +108,11 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	entries := a.rooms
 	c.mu.Lock()
 	// What was set since the URL was first told is newer than what it says.
-	known := a.repeats && a.asked == c.asked
+	last := a.last.asked
+	if last == 0 {
+		last = c.asked
+	}
+	known := a.repeats && a.asked == last
 	c.asked = a.asked
 	for _, s := range c.subs {
 		if !names(a.rooms, s.id) && s.leased() {

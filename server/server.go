@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rollcall/server/auth"
+	"rollcall/store"
 )
 
 // Server serves the API under /v1. Safe for concurrent use.
@@ -19,6 +20,7 @@ type Server struct {
 	o       Options // static
 	h       *hub
 	origins *auth.Origins
+	forward *forwarder
 	handler http.Handler
 	admin   http.Handler
 }
@@ -39,8 +41,13 @@ func New(o Options) (*Server, error) {
 	m := newMetrics(o.Registry)
 	s := &Server{o: o, origins: origins, h: newHub(&o, signer, m)}
 	m.observe(o.Registry, s.h)
+	nodes, _ := o.Store.(store.Nodes)
+	s.forward = &forwarder{s: s, nodes: nodes, waiting: make(map[uint64]chan<- *answered)}
 	s.handler = s.withRequestID(origins.Handler(s.withIDs(s.routes())))
 	s.admin = newAdmin(s.h, o.Registry)
+	if nodes != nil {
+		nodes.Listen(s.h.node, s.forward.hear)
+	}
 	return s, nil
 }
 
@@ -75,13 +82,17 @@ func (s *Server) routes() http.Handler {
 	api("GET", "/v1/stream", s.serveStream)
 	api("GET", "/v1/rooms/{room}/stream", s.serveRoomStream)
 
-	api("POST", "/v1/connections/{connection}/beat", s.postBeat)
-	api("POST", "/v1/connections/{connection}/release", s.postRelease)
-	api("POST", "/v1/connections/{connection}/auth", s.postAuth)
+	// The calls of a connection may land on any node.
+	own := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
+		api(method, path, s.forward.here(h))
+	}
+	own("POST", "/v1/connections/{connection}/beat", s.postBeat)
+	own("POST", "/v1/connections/{connection}/release", s.postRelease)
+	own("POST", "/v1/connections/{connection}/auth", s.postAuth)
+	own("PUT", "/v1/rooms/{room}/connections/{connection}", s.putLease)
+	own("PATCH", "/v1/rooms/{room}/connections/{connection}", s.patchLease)
+	own("DELETE", "/v1/rooms/{room}/connections/{connection}", s.deleteLease)
 	api("POST", "/v1/rooms/{room}/connections", s.postLease)
-	api("PUT", "/v1/rooms/{room}/connections/{connection}", s.putLease)
-	api("PATCH", "/v1/rooms/{room}/connections/{connection}", s.patchLease)
-	api("DELETE", "/v1/rooms/{room}/connections/{connection}", s.deleteLease)
 
 	api("GET", "/v1/rooms/{room}", s.getRoom)
 	api("GET", "/v1/rooms/{room}/members", s.getMembers)

@@ -91,7 +91,9 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	// Last-Event-ID is newer.
 	a.last = parseLastEvent(r.Header.Get("Last-Event-ID"))
 	a.repeats = a.last.resume != ""
-	a.asked = xxhash.Sum64String(q.Get("status") + "\xff" + q.Get("data"))
+	if q.Has("status") || q.Has("data") {
+		a.asked = xxhash.Sum64String(q.Get("status") + "\xff" + q.Get("data"))
+	}
 	if !a.repeats {
 		a.last = lastEvent{resume: q.Get("resume"), since: since}
 	}

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -308,7 +310,14 @@ func (s *stream) appendID(b []byte) []byte {
 	b = append(b, "id: "...)
 	b = append(b, s.resume...)
 	b = append(b, '~')
+	before := len(b)
 	b = appendState(b, s.c.subs, s.multi)
+	if s.c.asked != 0 {
+		if bytes.IndexByte(b[before:], '~') < 0 {
+			b = append(b, '~') // no digest
+		}
+		b = strconv.AppendUint(append(b, '~'), s.c.asked, 36)
+	}
 	return append(b, '\n', '\n')
 }
 

@@ -151,7 +151,7 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 	defer c.op.Unlock()
 	c.mu.Lock()
 	identity, gone := c.identity, c.gone
-	there := c.findLocked(room) != nil
+	there := c.findLocked(room) != nil || c.elsewhere
 	c.mu.Unlock()
 	if gone {
 		return rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
@@ -172,7 +172,11 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 		if req.User != "" || req.Info != nil {
 			return nil, rollcall.Errorf(rollcall.CodeForbidden, "user and info are for server keys alone")
 		}
-		c, _, err := s.proven(r, req.Resume)
+		c, err := s.adopt(r, req.Resume)
+		if c != nil || err != nil {
+			return c, err
+		}
+		c, _, err = s.proven(r, req.Resume)
 		if err == nil {
 			c.mu.Lock()
 			c.hearLocked(s.h.clock.now())
@@ -202,6 +206,21 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 		return nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing")
 	}
 	c := s.h.newConnection(rollcall.ConnectionID(connection), onBehalf(id, req))
+	return s.h.connections.add(c), nil
+}
+
+// adopt takes over a connection whose node has ended; nil if the request is of no
+// such. Its info stays as the store has it.
+func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
+	if r.Context().Value(adoptKey{}) == nil {
+		return nil, nil
+	}
+	resume, err := s.prove(r, fromBody)
+	if err != nil {
+		return nil, err
+	}
+	c := s.h.newConnection(resume.Connection, &auth.Identity{User: resume.User})
+	c.elsewhere = true
 	return s.h.connections.add(c), nil
 }
 
@@ -257,6 +276,8 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 		e.ttl = 0 // its stream renews it
 	}
 	c.entering = true
+	e.resume = c.elsewhere
+	c.elsewhere = false
 	c.mu.Unlock()
 	var sub *sub
 	var refused *rollcall.Error

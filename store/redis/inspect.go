@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -150,7 +151,8 @@ func Examine(ctx context.Context, url string) (*Examination, error) {
 		return nil, err
 	}
 	option.Dialer.Timeout, option.ConnWriteTimeout = 5*time.Second, 5*time.Second
-	option.DisableRetry = true
+	// What an older server lacks must not keep it from saying what it is.
+	option.DisableRetry, option.DisableCache = true, true
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store: %w", err)
@@ -280,7 +282,7 @@ func Away(err error) bool {
 		return strings.HasPrefix(refused.Error(), "LOADING")
 	}
 	var network net.Error
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
 }
 
 // rootOf is the innermost error.
@@ -293,6 +295,44 @@ func rootOf(err error) error {
 		err = inner
 	}
 }
+
+// Fault tells in words of people what an error of Open is about; "" if the error
+// says so itself. It asks the server for its version where that may be it.
+func Fault(ctx context.Context, url string, err error) string {
+	text := err.Error()
+	if refused, ok := rueidis.IsRedisErr(rootOf(err)); ok {
+		text = refused.Error()
+	}
+	switch word, _, _ := strings.Cut(text, " "); word {
+	case "WRONGPASS":
+		return "the store does not take this user and password"
+	case "NOAUTH":
+		return "the store wants a password"
+	case "DENIED":
+		return "the store is in protected mode: it takes connections from its own machine alone"
+	case "LOADING":
+		return "the store is reading its data from disk"
+	}
+	switch {
+	case notRedis(text):
+		return "whatever listens there is no Redis"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there"
+	case strings.Contains(text, "cluster support disabled"):
+		return "several hosts are those of a cluster, and the store is none"
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"):
+		if e, err := Examine(ctx, url); err == nil {
+			for i := range e.Servers {
+				if s := &e.Servers[i]; !s.Fit {
+					return fmt.Sprintf("the store is %s %s; it has to be Redis 7.0 or Valkey 7.2, or newer", s.Name, s.Version)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func notRedis(text string) bool { return strings.Contains(text, "unknown message type") }
 
 // Hint is what to do about an error of Open or Examine; "" if nobody knows.
 func Hint(err error) string {
@@ -309,6 +349,11 @@ func Hint(err error) string {
 			return "it is reading its data from disk: try again in a moment"
 		case "MASTERDOWN":
 			return "it is a replica that has lost its master"
+		case "DENIED":
+			return "set a password there (requirepass, or ACL SETUSER), and put it into the URL"
+		}
+		if strings.Contains(refused.Error(), "cluster support disabled") {
+			return "name one host; for Sentinel use redis+sentinel://HOST:PORT,.../MASTER"
 		}
 		return ""
 	}
@@ -320,8 +365,10 @@ func Hint(err error) string {
 		return "the name of the host is not known here"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: is it running, and is the port right? It is 6379 if not given"
-	case strings.Contains(text, "unknown message type"), strings.Contains(text, "unexpected"):
-		return "whatever listens there is no Redis: is the port right, and is it rediss:// with TLS?"
+	case notRedis(text):
+		return "is the port right? It is 6379 if not given"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "it hangs up: is it rediss:// with TLS?"
 	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
 		return "redis:// is without TLS, and rediss:// with it, by a certificate that this machine trusts"
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rollcall"
+	"rollcall/store"
+	"rollcall/wire"
+)
+
+// forwarder hands a call of a connection that lands on another node to the node
+// that has the connection, and its answer back, so that no balancer has to know
+// which node that is.
+type forwarder struct {
+	s     *Server
+	nodes store.Nodes // nil: there is one node
+	next  atomic.Uint64
+
+	mu      sync.Mutex
+	waiting map[uint64]chan<- *answered // Guarded by mu. Calls that wait for their answer.
+}
+
+// forwardWithin is how long another node may take to answer.
+const forwardWithin = 3 * time.Second
+
+// call is a request to another node, or the answer to one.
+type call struct {
+	From    string            `json:"from,omitempty"`
+	ID      uint64            `json:"id"`
+	Method  string            `json:"method,omitempty"` // "" in an answer
+	Path    string            `json:"path,omitempty"`   // escaped, with the query
+	Header  map[string]string `json:"header,omitempty"`
+	Body    []byte            `json:"body,omitempty"`
+	Status  int               `json:"status,omitempty"`
+	Address string            `json:"address,omitempty"`
+}
+
+type answered = call
+
+// here serves a call of a connection here, unless the connection is known to be
+// on another node.
+func (f *forwarder) here(h func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	if f.nodes == nil {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		raw, err := f.s.body(w, r)
+		if err != nil {
+			return err
+		}
+		if node := f.elsewhere(r, raw); node != "" {
+			return f.forward(w, r, node, raw, h)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		return h(w, r)
+	}
+}
+
+// elsewhere is the node that has the connection; "" if this one serves the call.
+func (f *forwarder) elsewhere(r *http.Request, raw []byte) string {
+	signed := proof(r, "")
+	if signed == "" {
+		beat, err := wire.DecodeBeat(raw) // every body may have a resume
+		if err != nil || beat.Resume == "" {
+			return ""
+		}
+		signed = beat.Resume
+	}
+	resume, err := f.s.h.signer.Verify(signed)
+	if err != nil || resume.Node == f.s.h.node || f.s.h.connections.get(resume.Connection) != nil {
+		return ""
+	}
+	return resume.Node
+}
+
+// carried are the fields of a request that another node needs, and of an answer
+// that the client does.
+var (
+	carried  = []string{"Authorization", "Content-Type", "Rollcall-Resume"}
+	returned = []string{"Content-Type", "Cache-Control", "Retry-After", "Rollcall-Settling", "WWW-Authenticate"}
+)
+
+func pick(h http.Header, names []string) map[string]string {
+	fields := make(map[string]string)
+	for _, name := range names {
+		if v := h.Get(name); v != "" {
+			fields[name] = v
+		}
+	}
+	return fields
+}
+
+// forward asks another node. If nobody hears it the connection has ended: its
+// client has to open anew, anywhere.
+func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string, raw []byte, h func(http.ResponseWriter, *http.Request) error) error {
+	id := f.next.Add(1)
+	answer := make(chan *answered, 1)
+	f.mu.Lock()
+	f.waiting[id] = answer
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.waiting, id)
+		f.mu.Unlock()
+	}()
+	message, err := json.Marshal(call{
+		From: f.s.h.node, ID: id, Method: r.Method, Path: r.URL.Path + "?" + r.URL.RawQuery,
+		Header: pick(r.Header, carried), Body: raw, Address: r.RemoteAddr,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), forwardWithin)
+	defer cancel()
+	heard, err := f.nodes.Send(ctx, node, message)
+	switch {
+	case err != nil:
+		return f.s.h.unavailable(err)
+	case !heard && (r.Method == http.MethodDelete || isRelease(r)):
+		w.WriteHeader(http.StatusNoContent) // gone is what was asked for
+		return nil
+	case !heard && r.Method == http.MethodPut:
+		// A lease without a stream goes on at the node that hears of it.
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		return h(w, r.WithContext(context.WithValue(r.Context(), adoptKey{}, true)))
+	case !heard:
+		return rollcall.Errorf(rollcall.CodeGone, "the node of the connection has ended; open it anew")
+	}
+	select {
+	case a := <-answer:
+		for name, v := range a.Header {
+			w.Header().Set(name, v)
+		}
+		w.WriteHeader(a.Status)
+		w.Write(a.Body)
+		return nil
+	case <-ctx.Done():
+		return rollcall.Errorf(rollcall.CodeUnavailable, "the node of the connection does not answer; try again")
+	}
+}
+
+func isRelease(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/release")
+}
+
+// adoptKey marks a call of a connection whose node has ended.
+type adoptKey struct{}
+
+// recorder is the answer to a call of another node.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// hear takes a message of another node. It must be quick.
+func (f *forwarder) hear(message []byte) {
+	var c call
+	if err := json.Unmarshal(message, &c); err != nil {
+		f.s.o.Logger.Warn("message of another node cannot be read", "error", err)
+		return
+	}
+	if c.Method == "" {
+		f.mu.Lock()
+		answer := f.waiting[c.ID]
+		delete(f.waiting, c.ID)
+		f.mu.Unlock()
+		if answer != nil {
+			answer <- &c
+		}
+		return
+	}
+	if f.s.h.closed.Load() {
+		return
+	}
+	f.s.h.wg.Go(func() { f.serve(&c) })
+}
+
+// serve answers a call that another node was asked.
+func (f *forwarder) serve(c *call) {
+	ctx, cancel := context.WithTimeout(f.s.h.ctx, forwardWithin)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, c.Method, "http://node"+c.Path, bytes.NewReader(c.Body))
+	if err != nil {
+		return
+	}
+	r.RemoteAddr, r.RequestURI = c.Address, c.Path
+	for name, v := range c.Header {
+		r.Header.Set(name, v)
+	}
+	w := &recorder{header: make(http.Header), status: http.StatusOK}
+	f.s.handler.ServeHTTP(w, r)
+	message, err := json.Marshal(answered{
+		ID: c.ID, Status: w.status, Header: pick(w.header, returned), Body: w.body.Bytes(),
+	})
+	if err != nil {
+		return
+	}
+	if _, err := f.nodes.Send(ctx, c.From, message); err != nil {
+		f.s.o.Logger.Warn("answer another node", "error", err)
+	}
+}
