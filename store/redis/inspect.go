@@ -364,7 +364,7 @@ func Hint(err error) string {
 	case errors.As(err, &dns):
 		return "the name of the host is not known here"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there: is it running, and is the port right? It is 6379 if not given"
+		return "is it running, and is the port right? It is 6379 if not given"
 	case notRedis(text):
 		return "is the port right? It is 6379 if not given"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
