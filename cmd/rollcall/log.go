@@ -23,6 +23,9 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: least}))
 }
 
+// discard is a logger for commands that say what they have to say themselves.
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // terminal reports whether w is one that wants colors.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

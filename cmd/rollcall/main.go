@@ -7,6 +7,8 @@
 //	rollcall watch ROOM              who comes and goes
 //	rollcall join ROOM --as u1       be here
 //	rollcall token --sub u1 --room R a token to be here with
+//	rollcall inspect ROOM            why is who here
+//	rollcall doctor [URL]            what is wrong here
 //
 // Data goes to stdout, what is meant for people to stderr. It exits with 0 if
 // all is fine, 1 if something failed, and 2 if it was called in a wrong way.
@@ -30,6 +32,8 @@ type cli struct {
 	Watch   watchCommand   `cmd:"" help:"Print who comes and goes, until interrupted. Nobody sees you watch."`
 	Join    joinCommand    `cmd:"" help:"Be in a room and print who comes and goes, until interrupted."`
 	Token   tokenCommand   `cmd:"" help:"Make a token with the secret of the server."`
+	Inspect inspectCommand `cmd:"" help:"Show the leases behind a room: why is this user here?"`
+	Doctor  doctorCommand  `cmd:"" help:"Look for what is wrong with a deployment, from outside and from inside."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

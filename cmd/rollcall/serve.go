@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"rollcall/server"
 	"rollcall/store"
@@ -81,7 +83,9 @@ func serve(c *checked, con *console) error {
 		return err
 	}
 	defer listener.Close()
-	n, err := newNode(c, log)
+	starting, started := interrupted()
+	n, err := newNode(starting, c, log)
+	started()
 	if err != nil {
 		return err
 	}
@@ -111,16 +115,17 @@ func serve(c *checked, con *console) error {
 	return n.save(c)
 }
 
-// newNode wires a node together.
-func newNode(c *checked, log *slog.Logger) (*node, error) {
+// newNode wires a node together. ctx ends the wait for its store.
+func newNode(ctx context.Context, c *checked, log *slog.Logger) (*node, error) {
 	n := &node{failed: make(chan error, 2)}
 	var err error
-	if n.store, c.secret, err = openStore(c, log); err != nil {
+	if n.store, c.secret, err = openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
 	o := server.Options{
 		Store: n.store, Auth: c.auth, Origins: c.AllowedOrigin, Timing: c.timing, Limits: c.limits,
 		NodeID: c.NodeID, Secret: c.secret, Logger: log,
+		Registry: newRegistry(c),
 	}
 	if c.dev {
 		o.Static = pages(http.FileServerFS(web.Static))
@@ -139,6 +144,16 @@ func newNode(c *checked, log *slog.Logger) (*node, error) {
 		n.main.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	}
 	return n, nil
+}
+
+// newRegistry has the metrics of the process, to which those of presence come.
+func newRegistry(c *checked) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rollcall_max_connections", Help: "Most open streams that this node takes.",
+		}, func() float64 { return float64(c.MaxConnections) }))
+	return r
 }
 
 // newHTTP speaks HTTP/1.1, and HTTP/2 with and without TLS. Writes have no limit

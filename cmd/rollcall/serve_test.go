@@ -57,7 +57,7 @@ func serving(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := newNode(c, slog.New(slog.DiscardHandler))
+	n, err := newNode(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestCertificateThatCannotBeReadIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newNode(c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
+	if _, err := newNode(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
 		t.Errorf("error %v", err)
 	}
 }

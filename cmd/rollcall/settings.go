@@ -24,11 +24,12 @@ type settings struct {
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM, to serve https."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key of --tls-cert, PEM."`
 
-	Store      string `default:"memory" help:"Where presence is kept: memory, or redis://HOST:PORT for many nodes (rediss:// with TLS, several hosts with commas between them for a cluster, redis+sentinel://H1:P1,H2:P2/MASTER)."`
-	State      string `placeholder:"FILE" help:"With --store memory: where a stop saves who is here, for the next start to go on from."`
-	NodeID     string `name:"node-id" placeholder:"NAME" help:"Name of this node. Random if not given."`
-	Secret     string `placeholder:"TEXT" help:"Signs what connections resume by; the same on every node. Random if not given, and then a restart makes clients start afresh."`
-	SecretFile string `placeholder:"FILE" help:"File of --secret."`
+	Store      string        `default:"memory" help:"Where presence is kept: memory, or redis://HOST:PORT for many nodes (rediss:// with TLS, several hosts with commas between them for a cluster, redis+sentinel://H1:P1,H2:P2/MASTER)."`
+	StoreWait  time.Duration `default:"10s" help:"How long to wait at the start for a store that is not there yet."`
+	State      string        `placeholder:"FILE" help:"With --store memory: where a stop saves who is here, for the next start to go on from."`
+	NodeID     string        `name:"node-id" placeholder:"NAME" help:"Name of this node. Random if not given."`
+	Secret     string        `placeholder:"TEXT" help:"Signs what connections resume by; the same on every node. Random if not given, and then a restart makes clients start afresh."`
+	SecretFile string        `placeholder:"FILE" help:"File of --secret."`
 
 	Guests        bool     `negatable:"" help:"Let everybody in as whoever they say they are."`
 	JWTSecret     string   `name:"jwt-secret" placeholder:"TEXT" help:"Verifies the tokens of the application: HS256, HS384, HS512. Best of 32 random bytes or more."`
@@ -40,7 +41,7 @@ type settings struct {
 	Lease      time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
 	Beat       time.Duration `placeholder:"9s" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
 	CloseGrace time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
-	Drain      time.Duration `default:"15s" help:"Time over which clients are sent away at the end."`
+	Drain      time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
 	MaxConnections int `default:"20000" help:"Most connections of this node."`
 	MaxAccept      int `default:"1000" help:"Most new connections a second."`
@@ -64,6 +65,9 @@ type checked struct {
 // check finds what is wrong with the settings before anything is started.
 func (s *settings) check(ctx *kong.Context, dev bool) (*checked, error) {
 	c := &checked{settings: *s, dev: dev}
+	if !dev && sourceOf(ctx, "drain") == fromDefault {
+		c.Drain = 15 * time.Second
+	}
 	for _, step := range []func() error{c.checkListen, c.checkStore, c.checkTiming, c.checkLimits, c.checkTLS,
 		func() error { return c.checkSecret(ctx) },
 		func() error { return c.checkAuth(ctx) },
@@ -100,6 +104,9 @@ func (c *checked) checkListen() error {
 }
 
 func (c *checked) checkStore() error {
+	if c.StoreWait < 0 {
+		return wrong("10s is the default, and 0s does not wait", "--store-wait %v is negative", c.StoreWait)
+	}
 	if c.Store == "memory" {
 		return nil
 	}

@@ -11,10 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"rollcall/store"
-	"rollcall/store/redis"
 )
 
 // savedState is what --state holds: who is here, and what signs their resume
@@ -25,9 +23,9 @@ type savedState struct {
 }
 
 // openStore opens the store of a node and settles the secret that goes with it.
-func openStore(c *checked, log *slog.Logger) (store.Store, []byte, error) {
+func openStore(ctx context.Context, c *checked, log *slog.Logger) (store.Store, []byte, error) {
 	if c.Store != "memory" {
-		return openRedis(c, log)
+		return openRedis(ctx, c, log)
 	}
 	o := store.MemoryOptions{Timing: c.timing, Limits: c.limits}
 	if c.State != "" {
@@ -41,26 +39,6 @@ func openStore(c *checked, log *slog.Logger) (store.Store, []byte, error) {
 		rand.Read(c.secret)
 	}
 	return store.NewMemory(o), c.secret, nil
-}
-
-// openRedis opens the shared store. The secret is that of all nodes: given, or
-// made by the first one and kept there.
-func openRedis(c *checked, log *slog.Logger) (store.Store, []byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	s, err := redis.Open(ctx, redis.Options{URL: c.Store, Timing: c.timing, Limits: c.limits, Logger: log})
-	if err != nil {
-		return nil, nil, failed("is it running, and is the address right? `redis-cli -u URL ping` should answer PONG", "--store: %w", err)
-	}
-	if c.secret != nil {
-		return s, c.secret, nil
-	}
-	secret, err := s.Secret(ctx)
-	if err != nil {
-		s.Close()
-		return nil, nil, failed("", "--store: %w", err)
-	}
-	return s, secret, nil
 }
 
 // restoreState goes on from a saved state, and deletes it: it is good once. The

@@ -152,9 +152,9 @@ func (p *printer) print(c client.Change) error {
 	case client.KindState:
 		switch c.State {
 		case client.StateReconnecting:
-			p.con.say("connection lost, reconnecting: %v", plain(errorText(c.Err)))
+			p.con.say("lost the server; trying again")
 		case client.StateLive:
-			p.con.say("connected again")
+			p.con.say("the server is back")
 		}
 	}
 	return nil
@@ -215,11 +215,12 @@ func (p *printer) line(c client.Change) map[string]any {
 	return line
 }
 
-// errorText is an error without the address, which is known here.
+// errorText is what the server said. How a library tells that a connection is
+// gone is of no use to anybody.
 func errorText(err error) string {
 	var refused *rollcall.Error
 	if errors.As(err, &refused) {
 		return refused.Detail
 	}
-	return err.Error()
+	return "the connection was lost"
 }
