@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"rollcall"
 	"rollcall/server/auth"
@@ -36,6 +37,7 @@ type connection struct {
 	sets      bucket         // Guarded by mu.
 	messages  bucket         // Guarded by mu.
 	asked     uint64         // Guarded by mu. A hash of the state in the URL of the last event stream.
+	unseenFor time.Duration  // Guarded by mu. How long one without a stream is remembered, if leaseless.
 	leaseless bool           // Guarded by mu. Hidden: holds no lease in any room.
 }
 

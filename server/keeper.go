@@ -23,6 +23,7 @@ type keeper struct {
 	waiting  []*connection             // Guarded by mu. With grants that could not be made.
 	unread   []*room                   // Guarded by mu. To be read once the store can be.
 	settling []*room                   // Guarded by mu. To be read again when the store has settled.
+	unseen   []*connection             // Guarded by mu. Hidden, and without a stream: nothing else ends them.
 }
 
 // leaseName names a lease among those of a node.
@@ -97,6 +98,33 @@ func (k *keeper) settle(r *room) {
 	k.settling = append(k.settling, r)
 }
 
+// mind has a hidden connection without a stream forgotten when it goes silent.
+func (k *keeper) mind(c *connection) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unseen = append(k.unseen, c)
+}
+
+// forgetUnseen forgets the hidden connections that have been silent for their
+// time.
+func (k *keeper) forgetUnseen(now instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := k.unseen[:0]
+	for _, c := range k.unseen {
+		c.mu.Lock()
+		if now.sub(c.evidence) > c.unseenFor {
+			c.settleLocked()
+		}
+		if !c.gone {
+			kept = append(kept, c)
+		}
+		c.mu.Unlock()
+	}
+	clear(k.unseen[len(kept):])
+	k.unseen = kept
+}
+
 func (k *keeper) run() {
 	h := k.h
 	for {
@@ -107,6 +135,7 @@ func (k *keeper) run() {
 		}
 		k.sweep()
 		h.tellHealth()
+		k.forgetUnseen(h.clock.now())
 		if h.isDown() {
 			continue
 		}
@@ -158,6 +187,7 @@ func (k *keeper) grant() {
 			c.grantWaiting(s)
 		}
 		c.op.Unlock()
+		c.applySets()
 	}
 }
 

@@ -19,7 +19,50 @@ func (s *Server) read(ctx context.Context, q rollcall.Query) (rollcall.Answer, e
 	if err != nil {
 		return a, s.h.unavailable(err)
 	}
+	if a.Settling > 0 {
+		s.h.remember(&q, &a)
+	}
 	return a, nil
+}
+
+// remember adds to an answer of a store that has lost its memory who was here
+// before and has not been missing for a lease: what the streams of this node go
+// on showing.
+func (h *hub) remember(q *rollcall.Query, a *rollcall.Answer) {
+	shard := &h.rooms[rollcall.PartitionOf(q.Room)]
+	shard.mu.RLock()
+	r := shard.rooms[q.Room]
+	shard.mu.RUnlock()
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.roster == nil || r.roster.Unconfirmed() == 0 {
+		return
+	}
+	known := make(map[rollcall.UserID]bool, len(a.Members))
+	for _, m := range a.Members {
+		known[m.User] = true
+	}
+	a.Count = r.roster.Count()
+	switch {
+	case q.Want == rollcall.WantUsers:
+		for _, id := range q.Users {
+			if m := r.roster.Member(id); m != nil && !known[id] {
+				a.Members = append(a.Members, m)
+			}
+		}
+	case q.Want == rollcall.WantPage && q.Cursor == 0 && r.roster.Count() <= q.Limit:
+		for _, m := range r.roster.Members() {
+			if !known[m.User] {
+				a.Members = append(a.Members, m)
+			}
+		}
+	}
+	for q.States && len(a.States) < len(a.Members) {
+		a.States = append(a.States, nil)
+	}
 }
 
 // settling says with a read that members may be on their way back.

@@ -76,15 +76,22 @@ func (c *connection) applySets() {
 // applySet tells the store what s was last set to.
 func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *rollcall.Error) {
 	c.mu.Lock()
-	if !s.unset || !s.leased() {
-		c.mu.Unlock()
-		return nil, nil
+	if !s.unset || s.lease.Generation == 0 {
+		defer c.mu.Unlock()
+		return s.expectedLocked(), nil // a grant that waits takes it along
 	}
 	s.unset = false
 	op := s.opFor(rollcall.OpSet)
 	op.Status, op.Data = s.status, s.data
 	c.mu.Unlock()
 	res, err := c.h.apply(ctx, op)
+	if err != nil && err.Code == rollcall.CodeUnavailable {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s.unset = true
+		c.h.keeper.wait(c)
+		return s.expectedLocked(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

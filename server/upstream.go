@@ -299,6 +299,10 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	lease := wire.Lease{Connection: c.id, Resume: s.h.sign(c, c.streams), Lease: ttl, Member: sub.member}
 	if c.leaseless {
 		lease.Member = nil
+		if c.unseenFor == 0 && c.stream == nil {
+			s.h.keeper.mind(c)
+		}
+		c.unseenFor, c.evidence = ttl, s.h.clock.now()
 	}
 	c.mu.Unlock()
 	s.json(w, status, wire.AppendLease(nil, lease))
