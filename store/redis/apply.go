@@ -139,6 +139,7 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 	for i := range ops {
 		own = s.appendOp(own, &ops[i], expected)
 	}
+	p.wake()
 	answer, err := s.exec(ctx, applyScript, p, own...)
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)

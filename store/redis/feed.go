@@ -127,6 +127,7 @@ func (s *Store) hear(p *partition, payload string) {
 		s.wg.Go(func() { s.pollOne(p) })
 		return
 	}
+	p.wake()
 	p.feed.mu.Lock()
 	defer p.feed.mu.Unlock()
 	switch known := &p.feed; {
@@ -147,6 +148,7 @@ func (s *Store) hear(p *partition, payload string) {
 
 // gapLocked goes on from seq and says that what came before is not known.
 func (s *Store) gapLocked(p *partition, epoch rollcall.Epoch, seq uint64) {
+	p.wake()
 	p.feed.epoch, p.feed.seq, p.feed.behind = epoch, seq, 0
 	s.feed(&rollcall.Frame{Partition: p.index, Epoch: epoch, Seq: seq, Gap: true})
 }
@@ -200,12 +202,12 @@ func (s *Store) mindGap(p *partition) {
 func (s *Store) poll() {
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
 	defer cancel()
-	calls := make([]rueidis.LuaExec, len(s.parts))
+	calls := make([]scriptCall, len(s.parts))
 	for i := range s.parts {
 		p := &s.parts[i]
-		calls[i] = rueidis.LuaExec{Keys: []string{p.head}, Args: s.args(p, "")}
+		calls[i] = scriptCall{p, s.args(p, "")}
 	}
-	for i, res := range pollScript.ExecMulti(ctx, s.client, calls...) {
+	for i, res := range s.run(ctx, pollScript, calls...) {
 		if err := s.polled(&s.parts[i], res); err != nil && s.ctx.Err() == nil {
 			s.o.Logger.Warn("poll the feed of the store", "error", err)
 			return
@@ -217,7 +219,7 @@ func (s *Store) poll() {
 func (s *Store) pollOne(p *partition) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
 	defer cancel()
-	if err := s.polled(p, pollScript.Exec(ctx, s.client, []string{p.head}, s.args(p, ""))); err != nil {
+	if err := s.polled(p, s.run(ctx, pollScript, scriptCall{p, s.args(p, "")})[0]); err != nil {
 		return // the next poll will tell
 	}
 	select {

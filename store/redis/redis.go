@@ -40,8 +40,6 @@ var (
 	pollLua string
 )
 
-func script(body string) *rueidis.Lua { return rueidis.NewLuaScript("#!lua\n" + preludeLua + body) }
-
 var (
 	applyScript = script(applyLua)
 	renewScript = script(renewLua)
@@ -61,7 +59,7 @@ type Options struct {
 	Timing rollcall.Timing
 	Limits rollcall.Limits
 	// Sweep is the least time between two sweeps of a partition, whoever makes
-	// them (250 ms); nodes take turns by chance. Negative: every Tick sweeps.
+	// them (250 ms, less for leases under 7.5 s); nodes take turns by chance. Negative: every Tick sweeps.
 	Sweep time.Duration
 	// Timeout of one call (2 s).
 	Timeout time.Duration
@@ -91,10 +89,12 @@ type partition struct {
 	prefix string // of its keys
 	head   string // KEYS[1] of every script
 
-	mu     sync.Mutex
-	epoch  rollcall.Epoch // Guarded by mu. "" until the first answer.
-	ticked time.Time      // Guarded by mu. When this node may tick it again.
-	grace  time.Time      // Guarded by mu. The earliest end of a close grace that this node began.
+	mu      sync.Mutex
+	epoch   rollcall.Epoch // Guarded by mu. "" until the first answer.
+	resting bool           // Guarded by mu. Nothing is to be swept.
+	woken   bool           // Guarded by mu. Something happened since the last answer of a sweep.
+	ticked  time.Time      // Guarded by mu. When this node may tick it again.
+	grace   time.Time      // Guarded by mu. The earliest end of a close grace that this node began.
 
 	feed partitionFeed
 }
@@ -110,7 +110,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Limits = rollcall.DefaultLimits()
 	}
 	if o.Sweep == 0 {
-		o.Sweep = 250 * time.Millisecond
+		// Well within the clamp of the lease clock, or that would run slow.
+		o.Sweep = min(250*time.Millisecond, o.Timing.Lease/30)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Second
@@ -197,14 +198,14 @@ var errClosed = store.ErrClosed
 // exec runs a script in a partition and returns its answer without the epoch. A
 // store that has another epoch than we knew has lost its memory, or another has
 // taken its place: that is noted, and the script is run again.
-func (s *Store) exec(ctx context.Context, lua *rueidis.Lua, p *partition, own ...string) ([]rueidis.RedisMessage, error) {
+func (s *Store) exec(ctx context.Context, l *lua, p *partition, own ...string) ([]rueidis.RedisMessage, error) {
 	if s.closed.Load() {
 		return nil, errClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	for range 3 {
-		res := lua.Exec(ctx, s.client, []string{p.head}, s.args(p, p.knownEpoch(), own...))
+		res := s.run(ctx, l, scriptCall{p, s.args(p, p.knownEpoch(), own...)})[0]
 		answer, again, err := s.answer(p, res)
 		if err != nil || !again {
 			return answer, err

@@ -42,7 +42,7 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	left = make(map[int][]*rollcall.Renewal)
-	var calls []rueidis.LuaExec
+	var calls []scriptCall
 	var parts []*partition
 	var batches [][]*rollcall.Renewal
 	for n, all := range byPartition {
@@ -55,10 +55,10 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 		for _, r := range batch {
 			own = append(own, leaseName(r.Lease), micros(s.ttl(r)-r.Age))
 		}
-		calls = append(calls, rueidis.LuaExec{Keys: []string{p.head}, Args: s.args(p, p.knownEpoch(), own...)})
+		calls = append(calls, scriptCall{p, s.args(p, p.knownEpoch(), own...)})
 		parts, batches = append(parts, p), append(batches, batch)
 	}
-	for i, res := range renewScript.ExecMulti(ctx, s.client, calls...) {
+	for i, res := range s.run(ctx, renewScript, calls...) {
 		answer, again, err := s.answer(parts[i], res)
 		if err != nil {
 			return nil, err

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // Sweeping: any node sweeps any partition that it has not seen swept for a
@@ -32,13 +30,29 @@ func (p *partition) due(now time.Time, every time.Duration) (due, must bool) {
 		p.grace = time.Time{}
 		must = true
 	}
-	if !must && now.Before(p.ticked) {
+	if !must && (p.resting || now.Before(p.ticked)) {
 		return false, false
 	}
 	if every > 0 {
 		p.ticked = now.Add(every + rand.N(every*7/5))
 	}
 	return true, must
+}
+
+// rest has the partition not swept until something happens in it: there is nothing
+// to end.
+func (p *partition) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resting = !p.woken
+	p.woken = false
+}
+
+// wake ends the rest. What happens while a sweep is on its way counts.
+func (p *partition) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resting, p.woken = false, true
 }
 
 // Tick implements [store.Store].
@@ -72,15 +86,13 @@ func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (ag
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	again = make(map[*partition]time.Duration)
-	var calls []rueidis.LuaExec
+	var calls []scriptCall
 	var parts []*partition
 	for p, every := range due {
-		calls = append(calls, rueidis.LuaExec{
-			Keys: []string{p.head}, Args: s.args(p, p.knownEpoch(), strconv.Itoa(tickMost), micros(every)),
-		})
+		calls = append(calls, scriptCall{p, s.args(p, p.knownEpoch(), strconv.Itoa(tickMost), micros(every))})
 		parts = append(parts, p)
 	}
-	for i, res := range tickScript.ExecMulti(ctx, s.client, calls...) {
+	for i, res := range s.run(ctx, tickScript, calls...) {
 		p := parts[i]
 		answer, other, err := s.answer(p, res)
 		if err != nil {
@@ -90,8 +102,11 @@ func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (ag
 			again[p] = due[p]
 			continue
 		}
-		if len(answer) < 3 {
-			return nil, fmt.Errorf("%d values where 3 are due", len(answer))
+		if len(answer) < 4 {
+			return nil, fmt.Errorf("%d values where 4 are due", len(answer))
+		}
+		if left, err := answer[3].AsInt64(); err == nil && left == 0 {
+			p.rest()
 		}
 		more, err := answer[1].AsInt64()
 		if err != nil {

@@ -2,12 +2,13 @@
 -- removal and publication are one step, so exactly one leave comes out.
 --
 -- ARGV 8 most leases to end in one call - 9 least time since the last sweep (us)
--- Answers {epoch, feed sequence, leases that are due still, swept or not}
+-- Answers {epoch, feed sequence, leases that are due still, swept or not, how much
+-- is left that a sweep can ever end}
 local MOST, EVERY = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if clock - tick < EVERY and clock >= tick then
   save()
-  return {epoch, seq, 0, 0}
+  return {epoch, seq, 0, 0, 1}
 end
 tick = clock
 
@@ -48,4 +49,5 @@ redis.call('ZREMRANGEBYSCORE', P .. 'e', '-inf', int(clock))
 local more = #due == MOST and redis.call('ZCOUNT', P .. 'l', '-inf', int(clock)) or 0
 save()
 redis.call('EXPIRE', KEYS[1], DAY)
-return {epoch, seq, more, 1}
+local left = redis.call('ZCARD', P .. 'l') + redis.call('ZCARD', P .. 'q') + redis.call('ZCARD', P .. 'e')
+return {epoch, seq, more, 1, left}
