@@ -203,12 +203,14 @@ func (s *Store) poll() {
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
 	defer cancel()
 	calls := make([]scriptCall, len(s.parts))
+	before := make([]position, len(s.parts))
 	for i := range s.parts {
 		p := &s.parts[i]
+		before[i] = p.feed.position()
 		calls[i] = scriptCall{p, s.args(p, "")}
 	}
 	for i, res := range s.run(ctx, pollScript, calls...) {
-		if err := s.polled(&s.parts[i], res); err != nil && s.ctx.Err() == nil {
+		if err := s.polled(&s.parts[i], before[i], res); err != nil && s.ctx.Err() == nil {
 			s.o.Logger.Warn("poll the feed of the store", "error", err)
 			return
 		}
@@ -219,7 +221,8 @@ func (s *Store) poll() {
 func (s *Store) pollOne(p *partition) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
 	defer cancel()
-	if err := s.polled(p, s.run(ctx, pollScript, scriptCall{p, s.args(p, "")})[0]); err != nil {
+	before := p.feed.position()
+	if err := s.polled(p, before, s.run(ctx, pollScript, scriptCall{p, s.args(p, "")})[0]); err != nil {
 		return // the next poll will tell
 	}
 	select {
@@ -229,7 +232,20 @@ func (s *Store) pollOne(p *partition) {
 	}
 }
 
-func (s *Store) polled(p *partition, res rueidis.RedisResult) error {
+// position is how far a feed was when it was polled: an answer may come later than
+// what was published after it.
+type position struct {
+	epoch rollcall.Epoch
+	seq   uint64
+}
+
+func (f *partitionFeed) position() position {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return position{f.epoch, f.seq}
+}
+
+func (s *Store) polled(p *partition, before position, res rueidis.RedisResult) error {
 	all, err := res.ToArray()
 	if err != nil {
 		return err
@@ -243,14 +259,16 @@ func (s *Store) polled(p *partition, res rueidis.RedisResult) error {
 		return fmt.Errorf("a poll cannot be read")
 	}
 	epoch, seq := rollcall.Epoch(name), uint64(n)
-	s.noteEpoch(p, epoch)
 	p.feed.mu.Lock()
 	defer p.feed.mu.Unlock()
+	if before.epoch == p.feed.epoch {
+		s.noteEpoch(p, epoch)
+	}
 	switch f := &p.feed; {
-	case f.closed:
+	case f.closed, before.epoch != f.epoch:
 	case f.epoch == "":
 		f.epoch, f.seq = epoch, seq
-	case epoch != f.epoch || seq < f.seq:
+	case epoch != f.epoch || seq < before.seq:
 		s.gapLocked(p, epoch, seq)
 	case seq > f.seq:
 		f.behind = seq

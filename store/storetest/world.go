@@ -296,7 +296,7 @@ func (w *World) renew() {
 	for range 1 + w.choices.Choose(4, "renewals") {
 		lease := w.lease()
 		if named {
-			lease = rollcall.Lease{Room: lease.Room, User: lease.User, Connection: lease.Connection, Generation: lease.Generation}
+			lease = rollcall.Lease{Room: lease.Room, User: lease.User, Connection: lease.Connection, Generation: lease.Generation, TTL: lease.TTL}
 		}
 		renewals = append(renewals, rollcall.Renewal{Lease: &lease, Age: choose(w, "age", 0, 0, l/30, l/3, l, l*2)})
 		w.trace("%s renew %+v age %v", w.clock.Now().Format("15:04:05.000"), lease, renewals[len(renewals)-1].Age)
