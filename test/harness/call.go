@@ -14,6 +14,7 @@ import (
 type Call struct {
 	Method string // GET
 	Path   string // from / on, with its query
+	Base   string // instead of the server's URL: that of a proxy
 	Body   string
 	Token  string // a bearer token; the APIKey in a server with tokens if it is ""
 	Nobody bool   // no token at all
@@ -53,7 +54,10 @@ func (s *Server) Do(c Call) *Answer {
 	if c.Method == "" {
 		c.Method = "GET"
 	}
-	req, err := http.NewRequest(c.Method, s.URL+c.Path, strings.NewReader(c.Body))
+	if c.Base == "" {
+		c.Base = s.URL
+	}
+	req, err := http.NewRequest(c.Method, c.Base+c.Path, strings.NewReader(c.Body))
 	if err != nil {
 		return &Answer{Err: err}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -66,6 +67,10 @@ type Options struct {
 	Small  bool // a receive buffer of 4 KiB
 	Quiet  bool // WebSocket: sends nothing by itself
 
+	// Nodes are where the client comes back to, one after the other, for as long
+	// as it takes. It says Reconnect too.
+	Nodes []*Server
+
 	Query  url.Values
 	Header http.Header
 	URL    string // instead of the server's: that of a proxy
@@ -91,7 +96,8 @@ type End struct {
 // Client is a client. Safe for concurrent use, but for its calls that fail tests.
 type Client struct {
 	Over Transport
-	s    *Server
+	s    *Server                // where it was opened first
+	at   atomic.Pointer[Server] // where it is to go now; nil: to s
 	t    testing.TB
 	o    Options
 
@@ -204,8 +210,20 @@ func (c *Client) base() string {
 	if c.o.URL != "" {
 		return c.o.URL
 	}
-	return c.s.URL
+	return c.node().URL
 }
+
+// node is the server that the client is at, or goes to.
+func (c *Client) node() *Server {
+	if s := c.at.Load(); s != nil {
+		return s
+	}
+	return c.s
+}
+
+// Move has the client go to another node from now on: with its next stream, and
+// with its calls.
+func (c *Client) Move(to *Server) { c.at.Store(to) }
 
 // open opens one stream and starts its reader. first is false when the client
 // comes back.
@@ -233,6 +251,9 @@ func (c *Client) open(first bool) {
 	c.signalLocked()
 	c.mu.Unlock()
 	if st == nil {
+		if !first && len(c.o.Nodes) > 0 {
+			c.comeBack(100 * time.Millisecond)
+		}
 		return
 	}
 	c.wg.Go(func() {
@@ -252,7 +273,7 @@ func (c *Client) open(first bool) {
 // ended comes back after a stream has ended, if the client is one that does.
 func (c *Client) ended(st *stream) {
 	c.mu.Lock()
-	again := (c.o.Reconnect || c.o.Plain) && !c.closed && c.stream == st
+	again := (c.o.Reconnect || c.o.Plain || len(c.o.Nodes) > 0) && !c.closed && c.stream == st
 	wait := c.retry
 	if b := c.bye.ReconnectMs; c.Over == WS && b != nil {
 		wait = time.Duration(*b) * time.Millisecond
@@ -262,7 +283,20 @@ func (c *Client) ended(st *stream) {
 	}
 	c.signalLocked()
 	c.mu.Unlock()
-	if !again {
+	if again {
+		c.comeBack(wait)
+	}
+}
+
+// comeBack opens the next stream after a while, at the next node.
+func (c *Client) comeBack(wait time.Duration) {
+	c.mu.Lock()
+	if n := len(c.o.Nodes); n > 0 {
+		c.at.Store(c.o.Nodes[c.opened%n])
+	}
+	away := c.closed
+	c.mu.Unlock()
+	if away {
 		return
 	}
 	timer := time.NewTimer(wait)
@@ -393,8 +427,8 @@ func (c *Client) beatLocked(st *stream, data []byte) {
 	ready := c.ready
 	c.wg.Go(func() {
 		if st.link.passes() {
-			c.s.Do(Call{
-				Method: "POST", Path: "/v1/connections/" + url.PathEscape(ready.Connection) + "/beat",
+			c.node().Do(Call{
+				Base: c.o.URL, Method: "POST", Path: "/v1/connections/" + url.PathEscape(ready.Connection) + "/beat",
 				Body: fmt.Sprintf(`{"n":%s}`, beat.N), Resume: ready.Resume,
 			})
 		}

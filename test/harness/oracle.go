@@ -51,9 +51,10 @@ func (c *Client) rooms() (rooms []string) {
 
 // differs tells how the client's list of a room is not the truth; "" if it is.
 func (c *Client) differs(room string) string {
-	roster := c.s.Roster(room)
-	info := c.s.Room(room)
-	count := c.s.Count(room)
+	s := c.node()
+	roster := s.Roster(room)
+	info := s.Room(room)
+	count := s.Count(room)
 	l := c.List(room)
 	switch {
 	case l == nil:
@@ -86,6 +87,9 @@ func (c *Client) differs(room string) string {
 
 // finish is the end of every test.
 func (s *Server) finish() {
+	if s.nodes != nil {
+		return // together with the other nodes
+	}
 	if !s.t.Failed() {
 		s.Rest()
 	}
@@ -124,7 +128,7 @@ func (s *Server) checkRecord(c *Client) {
 	}
 	var strangers []string
 	for named := range c.lists.named {
-		if !s.knows(named[0], named[1]) {
+		if !s.known.has(named[0], named[1]) {
 			strangers = append(strangers, fmt.Sprintf("%q in %q", named[1], named[0]))
 		}
 	}
@@ -133,8 +137,8 @@ func (s *Server) checkRecord(c *Client) {
 	}
 }
 
-// empty ends all clients and checks that nobody and nothing is left of them.
-func (s *Server) empty(clients []*Client) {
+// end ends all clients, who say so.
+func (s *Server) end(clients []*Client) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	for _, c := range clients {
@@ -142,14 +146,19 @@ func (s *Server) empty(clients []*Client) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if r := c.Ready(); r.Resume != "" {
-				s.Do(Call{
-					Method: "POST", Path: "/v1/connections/" + url.PathEscape(r.Connection) + "/release", Resume: r.Resume, Body: "{}",
+				c.node().Do(Call{
+					Base: c.o.URL, Method: "POST", Path: "/v1/connections/" + url.PathEscape(r.Connection) + "/release", Resume: r.Resume, Body: "{}",
 				})
 			}
 			c.quit()
 		})
 	}
 	wg.Wait()
+}
+
+// empty ends all clients and checks that nobody and nothing is left of them.
+func (s *Server) empty(clients []*Client) {
+	s.end(clients)
 	if s.down() {
 		return
 	}

@@ -65,8 +65,12 @@ func (s *Server) startProcess() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	listen := s.Listen
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
 	args := []string{
-		"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+		"serve", "--listen", listen, "--admin-listen", "127.0.0.1:0",
 		"--lease", s.Lease.String(), "--beat", s.Beat.String(), "--close-grace", s.Grace.String(),
 		"--secret", Secret, "--api-key", "test=" + APIKey,
 	}
@@ -83,7 +87,11 @@ func (s *Server) startProcess() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	launch := (*exec.Cmd).Start
+	if s.Launch != nil {
+		launch = s.Launch
+	}
+	if err := launch(p.cmd); err != nil {
 		s.t.Fatal(err)
 	}
 	listening := make(chan struct{})
@@ -136,6 +144,12 @@ func (p *process) stop(t testing.TB) {
 		t.Errorf("process %d does not end", p.cmd.Process.Pid)
 	}
 }
+
+// PID is the process of the server.
+func (s *Server) PID() int { return s.proc.cmd.Process.Pid }
+
+// Said is what the server's process has said on stderr.
+func (s *Server) Said() string { return s.proc.stderr() }
 
 // Signal sends a signal to the server's process: SIGSTOP and SIGCONT, SIGTERM,
 // SIGKILL.

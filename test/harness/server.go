@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,10 @@ type Config struct {
 	Process bool
 	// Args are more flags of the program.
 	Args []string
+	// Listen is the address of the program; a free port of 127.0.0.1 if "".
+	Listen string
+	// Launch starts the program, if that takes more than its Start.
+	Launch func(*exec.Cmd) error
 
 	// The rest is for servers in this process alone.
 
@@ -81,12 +86,13 @@ type Server struct {
 
 	inside *inside  // nil for a process
 	proc   *process // nil in this process
+	nodes  *Nodes   // nil: the only node
+	known  *known   // static; who may be named, shared by all nodes
 
 	mu      sync.Mutex
-	clients []*Client                  // Guarded by mu.
-	proxies []*Proxy                   // Guarded by mu.
-	known   map[string]map[string]bool // Guarded by mu. Who may be named, by room.
-	extras  []func()                   // Guarded by mu. Further checks at rest.
+	clients []*Client // Guarded by mu.
+	proxies []*Proxy  // Guarded by mu.
+	extras  []func()  // Guarded by mu. Further checks at rest.
 }
 
 // inside is a server in this process.
@@ -100,8 +106,16 @@ type inside struct {
 // Start starts a server and, when the test ends, checks and stops it.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
+	return start(t, c, nil)
+}
+
+func start(t testing.TB, c Config, nodes *Nodes) *Server {
+	t.Helper()
 	c.fill()
-	s := &Server{Config: c, t: t, known: make(map[string]map[string]bool)}
+	s := &Server{Config: c, t: t, nodes: nodes, known: newKnown()}
+	if nodes != nil {
+		s.known = nodes.known
+	}
 	if c.Process {
 		s.startProcess()
 	} else {
@@ -220,21 +234,28 @@ func (s *Server) stop() {
 
 // Know tells that events may name these users in a room. The clients of this
 // package do so by themselves.
-func (s *Server) Know(room string, users ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[room] == nil {
-		s.known[room] = make(map[string]bool)
-	}
+func (s *Server) Know(room string, users ...string) { s.known.add(room, users) }
+
+// known is who may be named in which room. Safe for concurrent use.
+type known struct {
+	mu    sync.Mutex
+	users map[[2]string]bool // Guarded by mu.
+}
+
+func newKnown() *known { return &known{users: make(map[[2]string]bool)} }
+
+func (k *known) add(room string, users []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, u := range users {
-		s.known[room][u] = true
+		k.users[[2]string{room, u}] = true
 	}
 }
 
-func (s *Server) knows(room, user string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[room][user]
+func (k *known) has(room, user string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.users[[2]string{room, user}]
 }
 
 // AtRest adds a check that is made at the end of the test, once all clients are
