@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // current is the lease that a connection holds in a room; nil if none.
@@ -76,7 +77,9 @@ func (p *Partition) grant(op *Op, res *Result) {
 
 // mayGrant tells why op cannot be granted, before anything is changed.
 func (p *Partition) mayGrant(op *Op, u *user, old *lease) *Error {
-	switch {
+	switch left := p.banned(op.Room, op.User); {
+	case left > 0:
+		return RefuseBanned(time.UnixMilli(p.wall).Add(left))
 	case op.ResumeOnly && old == nil:
 		return RefuseGone()
 	case old == nil && u != nil && len(u.leases) >= p.limits.ConnectionsPerUser:
@@ -230,6 +233,7 @@ func (p *Partition) endUser(op *Op, res *Result) {
 		p.expiry.remove(l)
 		p.drop(l, op.Reason)
 	}
+	p.ban(op)
 	p.after(u, res)
 }
 
@@ -247,6 +251,7 @@ func (p *Partition) drop(l *lease, reason Reason) {
 	u := l.user
 	r := u.room
 	id := u.member.User
+	u.seen = max(u.seen, p.lastEvidence(l, reason))
 	l.state, l.reason = leaseEnded, reason
 	i := slices.Index(u.leases, l)
 	u.leases = slices.Delete(u.leases, i, i+1)
@@ -273,7 +278,7 @@ func (p *Partition) leave(u *user, id UserID, reason Reason, ended []Ended) {
 	r.order.remove(u.place)
 	p.changes = append(p.changes, Change{
 		Room: r.id, Prev: r.version, Version: version, Count: len(r.users),
-		Leave: []Leave{{User: id, Reason: reason}}, Ended: ended,
+		Leave: []Leave{{User: id, Reason: reason}}, Ended: ended, Seen: u.seen,
 	})
 	r.version = version
 	if len(r.users) == 0 {

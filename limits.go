@@ -30,6 +30,11 @@ type Limits struct {
 
 	MinTTL, MaxTTL time.Duration // of a lease without a stream (5 s to 1 h): clamped
 
+	WatchedUsers int           // users that one stream watches anywhere (200): rate_limited
+	MaxBan       time.Duration // of a kick (24 h): clamped
+	TokenLife    time.Duration // the longest life of a token (24 h): a revocation is forgotten after it
+	SeenUsers    int           // users of whom a store in memory knows when they were last seen (1,000,000): the oldest are forgotten
+
 	Connections      int     // streams of one node (20000): 4529, `bye busy`, unavailable
 	AcceptsPerSecond float64 // new streams of one node a second (1000): as Connections
 }
@@ -42,6 +47,7 @@ func DefaultLimits() Limits {
 		RoomsPerConnection: 50, ConnectionsPerUser: 50,
 		CountRooms: 500, LookupUsers: 1000, PageMembers: 200,
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
+		WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
 		Connections: 20000, AcceptsPerSecond: 1000,
 	}
 }

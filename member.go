@@ -86,6 +86,9 @@ type Change struct {
 	Join    []*Member
 	Update  []*Member
 	Leave   []Leave
+	// Seen is the last evidence of the one who left, in Unix ms; 0 if the store
+	// tells it elsewhere, or nobody left.
+	Seen int64
 	// Ended lists the leases that ended. A Change that only ends leases has
 	// Version == Prev: nobody's roster changed.
 	Ended []Ended
@@ -98,6 +101,12 @@ type Frame struct {
 	Epoch     Epoch
 	Seq       uint64
 	Changes   []Change
+	// Users are changes of the status of users over all rooms, whichever
+	// partition they are kept in. Those of one user have rising versions; an
+	// older one may come late.
+	Users []UserChange
+	// Revoked are revocations that have just been made.
+	Revoked []Revocation
 	// Gap tells that frames up to this one were lost, or that the store has
 	// another epoch: what is known of the rooms of the partition may be old.
 	Gap bool

@@ -20,7 +20,9 @@ const (
 	OpClose
 	// OpEnd ends one lease at once, for Reason.
 	OpEnd
-	// OpEndUser ends every lease of a user in the room at once, for Reason.
+	// OpEndUser ends every lease of a user in the room at once, for Reason, and
+	// may keep the user out for a while. Of a user who is not there it is
+	// refused, and bans nobody.
 	OpEndUser
 )
 
@@ -61,6 +63,9 @@ type Op struct {
 	Grace time.Duration
 	// Reason (OpEnd, OpEndUser).
 	Reason Reason
+	// Ban (OpEndUser) is for how long the user is refused a grant in the room,
+	// on the lease clock; 0 is not at all.
+	Ban time.Duration
 }
 
 // Result is what one [Op] came to.

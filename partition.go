@@ -37,7 +37,13 @@ type Partition struct {
 	settled  time.Duration // lease time at which settling ends
 	leases   int
 
-	changes []Change // of the current call
+	bans    map[roomUser]time.Duration // until when, on the lease clock
+	lifted  time.Duration              // when bans that are over were last forgotten
+	revoked map[UserID]Revoked         // of the users of this partition
+	kept    []keptRevocation           // the same, oldest first
+
+	changes     []Change     // of the current call
+	revocations []Revocation // of the current call
 }
 
 type deferral struct {
@@ -56,6 +62,7 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 	p := &Partition{
 		index: o.Index, epoch: o.Epoch, timing: o.Timing, limits: o.Limits,
 		version: o.Version, rooms: make(map[RoomID]*room),
+		bans: make(map[roomUser]time.Duration), revoked: make(map[UserID]Revoked),
 	}
 	p.clock.Clamp = o.Timing.ClockClamp()
 	p.clock.Advance(now)
@@ -94,12 +101,12 @@ func (p *Partition) nextVersion() Version {
 
 // frame is what the current call changed; nil if nothing.
 func (p *Partition) frame() *Frame {
-	if len(p.changes) == 0 {
+	if len(p.changes)+len(p.revocations) == 0 {
 		return nil
 	}
 	p.seq++
-	f := &Frame{Partition: p.index, Epoch: p.epoch, Seq: p.seq, Changes: p.changes}
-	p.changes = nil
+	f := &Frame{Partition: p.index, Epoch: p.epoch, Seq: p.seq, Changes: p.changes, Revoked: p.revocations}
+	p.changes, p.revocations = nil, nil
 	return f
 }
 
@@ -182,6 +189,8 @@ func (p *Partition) Tick(now time.Time) *Frame {
 		p.drop(l, reason)
 	})
 	p.publishDeferred(elapsed)
+	p.lift(elapsed)
+	p.forgetRevocations(elapsed)
 	return p.frame()
 }
 

@@ -1,5 +1,7 @@
 package rollcall
 
+import "time"
+
 // The refusals of operations, in one place, so that every store gives the same.
 
 // RefuseID refuses a room or user id that is none.
@@ -14,6 +16,11 @@ func RefuseGone() *Error {
 
 // RefuseAbsent refuses what names a user who is not in the room.
 func RefuseAbsent() *Error { return Errorf(CodeNotFound, "the user is not in this room") }
+
+// RefuseBanned refuses a grant to a user who was kicked, until then.
+func RefuseBanned(until time.Time) *Error {
+	return Errorf(CodeForbidden, "the user was removed from this room, and may come back after %s", until.Add(time.Second-1).UTC().Format(time.RFC3339))
+}
 
 // RefuseKind refuses an operation of a kind that is none.
 func RefuseKind(k OpKind) *Error { return Errorf(CodeBadRequest, "unknown operation %d", k) }

@@ -26,6 +26,8 @@ type user struct {
 	// published, on the lease clock.
 	connectionsAt time.Duration
 	deferred      bool // such a change waits in partition.deferred
+	// seen is the last evidence by the leases that have ended, in Unix ms.
+	seen int64
 }
 
 func (u *user) setPlace(i int) { u.place = i }

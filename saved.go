@@ -10,6 +10,9 @@ import (
 type SavedPartition struct {
 	Version Version     `json:"version"`
 	Rooms   []SavedRoom `json:"rooms,omitempty"`
+
+	Bans    []SavedBan        `json:"bans,omitempty"`
+	Revoked []SavedRevocation `json:"revoked,omitempty"`
 }
 
 // SavedRoom is a room and its members, in the order of their joins.
@@ -42,7 +45,7 @@ type SavedLease struct {
 // Save is the state of the partition. Leases that are closing are saved as if
 // they were not: whoever does not return runs out.
 func (p *Partition) Save() SavedPartition {
-	s := SavedPartition{Version: p.version}
+	s := SavedPartition{Version: p.version, Bans: p.saveBans(), Revoked: p.saveRevocations()}
 	for _, r := range p.rooms {
 		sr := SavedRoom{ID: r.id, Version: r.version, Users: make([]SavedUser, 0, len(r.users))}
 		for _, place := range r.order.places {
@@ -83,6 +86,8 @@ type Held struct {
 func (p *Partition) Restore(now time.Time, s *SavedPartition, visit func(Held)) {
 	p.begin(now)
 	p.version = max(p.version, s.Version)
+	p.restoreBans(s.Bans)
+	p.restoreRevocations(s.Revoked)
 	for i := range s.Rooms {
 		sr := &s.Rooms[i]
 		r := &room{id: sr.ID, version: sr.Version, users: make(map[UserID]*user, len(sr.Users))}

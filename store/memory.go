@@ -23,6 +23,8 @@ type MemoryOptions struct {
 	// Settled tells that nobody can hold a lease from before, so that snapshots
 	// need not warn of members on their way back.
 	Settled bool
+	// NoUserIndex leaves out where users are over all rooms.
+	NoUserIndex bool
 }
 
 // Memory is the store of a single node: partitions of state machines, each
@@ -33,6 +35,7 @@ type Memory struct {
 	feed       func(*rollcall.Frame) // set once, before any other call
 	closed     atomic.Bool
 	restored   []rollcall.Held // static after New
+	index      *index
 }
 
 // memoryPartition lets one call at a time decide, and hands over the frames in
@@ -46,7 +49,10 @@ type memoryPartition struct {
 
 // NewMemory makes an empty store with a new epoch.
 func NewMemory(o MemoryOptions) *Memory {
-	m := &Memory{epoch: newEpoch()}
+	if o.Limits == (rollcall.Limits{}) {
+		o.Limits = rollcall.DefaultLimits()
+	}
+	m := &Memory{epoch: newEpoch(), index: newIndex(o.NoUserIndex, o.Limits.SeenUsers)}
 	now := time.Now()
 	for i := range m.partitions {
 		m.partitions[i].state = rollcall.NewPartition(rollcall.PartitionOptions{
@@ -82,6 +88,9 @@ func (m *Memory) partition(room rollcall.RoomID) *memoryPartition {
 
 // unlock releases the state and hands over the frame of the call.
 func (m *Memory) unlock(p *memoryPartition, f *rollcall.Frame) {
+	if f != nil {
+		m.index.note(f)
+	}
 	if f == nil || m.feed == nil {
 		p.mu.Unlock()
 		return

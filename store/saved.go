@@ -16,6 +16,7 @@ type savedMemory struct {
 	Layout     int                       `json:"layout"`
 	Epoch      rollcall.Epoch            `json:"epoch"`
 	Partitions []rollcall.SavedPartition `json:"partitions"`
+	Seen       []savedSeen               `json:"seen,omitempty"`
 }
 
 // Save writes the whole memory to w, for [RestoreMemory]. To be called when no
@@ -28,6 +29,7 @@ func (m *Memory) Save(w io.Writer) error {
 		s.Partitions[i] = p.state.Save()
 		p.mu.Unlock()
 	}
+	s.Seen = m.index.save()
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // info and data are kept to the byte
 	if err := e.Encode(&s); err != nil {
@@ -50,12 +52,14 @@ func RestoreMemory(o MemoryOptions, r io.Reader) (*Memory, error) {
 	o.Settled = true
 	m := NewMemory(o)
 	m.epoch = s.Epoch
+	m.index.restore(s.Seen)
 	for i := range m.partitions {
 		now := time.Now()
 		p := rollcall.NewPartition(rollcall.PartitionOptions{
 			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits,
 		}, now)
 		p.Restore(now, &s.Partitions[i], func(h rollcall.Held) { m.restored = append(m.restored, h) })
+		m.index.enterAll(&s.Partitions[i])
 		m.partitions[i].state = p
 	}
 	return m, nil

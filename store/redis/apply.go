@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -144,8 +145,11 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	if len(answer) != len(ops) {
+	if len(answer) != len(ops)+1 {
 		return fmt.Errorf("apply: %d answers to %d operations", len(answer), len(ops))
+	}
+	if err := s.index.note(answer[len(ops)]); err != nil {
+		return fmt.Errorf("apply: %w", err)
 	}
 	for i := range ops {
 		if results[i], err = s.result(&ops[i], answer[i]); err != nil {
@@ -159,7 +163,10 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 }
 
 func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Version) []string {
-	ttl, want, resumeOnly := op.TTL, int64(-1), ""
+	ttl, want, resumeOnly, grace := op.TTL, int64(-1), "", op.Grace
+	if op.Kind == rollcall.OpEndUser {
+		grace = min(op.Ban, s.o.Limits.MaxBan)
+	}
 	if ttl == 0 {
 		ttl = s.o.Timing.Lease
 	}
@@ -171,7 +178,7 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 	}
 	return append(own, opKinds[op.Kind], string(op.Room), string(op.User), string(op.Connection),
 		strconv.FormatInt(int64(op.Generation), 10), string(op.Info), strconv.Itoa(int(op.Status)), string(op.Data),
-		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), resumeOnly, micros(op.Grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10))
+		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), resumeOnly, micros(grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10))
 }
 
 // result reads {code, generation, version, stale, member}.
@@ -192,6 +199,13 @@ func (s *Store) result(op *rollcall.Op, m rueidis.RedisMessage) (r rollcall.Resu
 		r.Err = s.o.Limits.RefuseConnections()
 	case "absent":
 		r.Err = rollcall.RefuseAbsent()
+	case "banned":
+		left, err1 := fields[1].AsInt64()
+		now, err2 := fields[2].AsInt64()
+		if err1 != nil || err2 != nil {
+			return r, errors.New("a ban cannot be read")
+		}
+		r.Err = rollcall.RefuseBanned(time.UnixMicro(now + left))
 	case "changed":
 		r.Err = errChanged
 	default:

@@ -3,7 +3,9 @@
 -- ARGV 8 most connections of a user in a room - 9... fifteen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
 --      version of data, ttl, age, resume only, grace, reason, since in ms (times in us)
--- Answers {epoch, {code, generation, version of the room, stale, member}...}
+--      - the grace of a kick is its ban
+-- Answers {epoch, {code, generation, version of the room, stale, member}..., people};
+--      who is banned: {'banned', how long still (us), now (us), 0, ''}
 local MOST = tonumber(ARGV[8])
 local WIDTH = 15
 
@@ -32,7 +34,11 @@ local function touch(room)
   redis.call('EXPIRE', P .. 'u:' .. room, DAY)
 end
 
+local function ban_name(o) return struct.pack('>I2c0c0', #o.room, o.room, o.user) end
+
 local function grant(o)
+  local banned = tonumber(redis.call('ZSCORE', P .. 'k', ban_name(o)) or 0)
+  if banned > clock then return {'banned', banned - clock, now, 0, ''} end
   local m, rec = load_room(o.room), load(o.room, o.user)
   local i, old
   if rec then i, old = find(rec, o.connection) end
@@ -69,6 +75,7 @@ local function grant(o)
     m.members = m.members + 1
     if m.members == 1 then redis.call('ZADD', P .. 'r', 0, o.room) end
     change(m, v, {member(o.user, rec, fold(rec))}, false, false, false)
+    note_person(m, o.user, rec, fold(rec)[1], v, o.age)
   end
   store(o.room, o.user, rec)
   store_room(m)
@@ -140,6 +147,10 @@ local function finish_user(o)
   if not rec then return refuse('absent') end
   local m = load_room(o.room)
   while #rec[LEASES] > 0 do drop(m, o.user, rec, #rec[LEASES], o.reason) end
+  if o.grace > 0 then
+    redis.call('ZADD', P .. 'k', 'GT', int(clock + o.grace), ban_name(o))
+    redis.call('EXPIRE', P .. 'k', 2 * DAY)
+  end
   return finish(m, o, rec)
 end
 
@@ -150,6 +161,7 @@ for i = 1, (#ARGV - 8) / WIDTH do
   local o = op(i)
   answers[i + 1] = kinds[o.kind](o)
 end
+answers[#answers + 1] = people
 save()
 redis.call('EXPIRE', KEYS[1], DAY)
 redis.call('EXPIRE', P .. 'l', DAY)

@@ -155,14 +155,18 @@ func decodeMember(b string) (*rollcall.Member, error) {
 	return m, r.err
 }
 
-// decodeFrame reads {layout, epoch, seq, changes}.
+// decodeFrame reads {layout, epoch, seq, changes, users, revocations}; an older
+// release writes no more than the changes.
 func decodeFrame(partition int, b string) (*rollcall.Frame, error) {
 	r := newReader(b)
-	r.fields(4)
+	n := r.fields(4)
 	r.layout()
 	f := &rollcall.Frame{Partition: partition, Epoch: rollcall.Epoch(r.text()), Seq: uint64(r.number())}
 	for n := r.list(1 << 16); n > 0; n-- {
 		f.Changes = append(f.Changes, r.change())
+	}
+	if n >= 6 {
+		f.Users, f.Revoked = r.userChanges(), r.revocations()
 	}
 	return f, r.err
 }

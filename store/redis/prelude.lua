@@ -12,6 +12,7 @@
 local P, LEASE, SPACING = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[6])
 local DAY = 86400
 local LIVE, CLOSING = 0, 1
+local EXPIRED = 3 -- a reason
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -34,13 +35,17 @@ else
   if passed > LEASE then settled = clock + LEASE end
 end
 
-local changes = {} -- of this call
+-- Of this call: changes of rooms; changes of users over all rooms; revocations.
+local changes, users, revoked = {}, {}, {}
+-- Where users of the rooms of this partition are now, for the index: {room, user,
+-- version, status or 0, age of the evidence (us), longest ttl (us)}.
+local people = {}
 
 local function save()
-  if #changes > 0 then
+  if #changes + #users + #revoked > 0 then
     seq = seq + 1
     local command, channel = string.match(ARGV[5], '^(%u+) (.*)$')
-    redis.call(command, channel, cmsgpack.pack({1, epoch, seq, changes}))
+    redis.call(command, channel, cmsgpack.pack({1, epoch, seq, changes, users, revoked}))
   end
   redis.call('HSET', KEYS[1], 'epoch', epoch, 'clock', int(clock), 'last', int(now),
     'version', int(version), 'seq', int(seq), 'tick', int(tick), 'settled', int(settled))
@@ -115,6 +120,13 @@ local function member(user, rec, f)
   return {user, rec[INFO], f[1], f[2], rec[SINCE], f[3]}
 end
 
+-- Notes where a user is, whose last evidence is that old.
+local function note_person(m, user, rec, status, v, age)
+  local ttl = 0
+  for _, l in ipairs(rec[LEASES]) do ttl = math.max(ttl, l[3]) end
+  people[#people + 1] = {m.name, user, v, status, age, ttl}
+end
+
 local function change(m, v, joined, updated, left, ended)
   changes[#changes + 1] = {m.name, m.version, v, m.members, joined, updated, left, ended}
   m.version = v
@@ -138,6 +150,7 @@ local function publish(m, user, rec, was, same_info, due, v, ended)
   end
   rec[SHOWN] = f[2]
   change(m, v or next_version(), false, {member(user, rec, f)}, false, ended or false)
+  if f[1] ~= was[1] then note_person(m, user, rec, f[1], m.version, 0) end
   return true
 end
 
@@ -153,6 +166,7 @@ local function drop(m, user, rec, i, reason)
     redis.call('HDEL', P .. 'u:' .. m.name, user)
     m.members = m.members - 1
     change(m, next_version(), false, false, {{user, reason}}, ended)
+    note_person(m, user, rec, 0, m.version, reason == EXPIRED and l[3] or 0)
     return
   end
   if not publish(m, user, rec, was, true, false, nil, ended) then

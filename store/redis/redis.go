@@ -43,7 +43,7 @@ var (
 var (
 	applyScript = script(applyLua)
 	renewScript = script(renewLua)
-	tickScript  = script(tickLua)
+	tickScript  = script(personLua + tickLua)
 	readScript  = script(readLua)
 	pollScript  = script(pollLua)
 )
@@ -58,6 +58,8 @@ type Options struct {
 	// Timing and Limits; the zero values mean the defaults.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
+	// NoUserIndex leaves out where users are over all rooms.
+	NoUserIndex bool
 	// Sweep is the least time between two sweeps of a partition, whoever makes
 	// them (250 ms, less for leases under 7.5 s); nodes take turns by chance. Negative: every Tick sweeps.
 	Sweep time.Duration
@@ -76,6 +78,7 @@ type Store struct {
 	cluster bool
 
 	parts  [rollcall.Partitions]partition
+	index  *index
 	feed   func(*rollcall.Frame) // set once, before any other call
 	ctx    context.Context       // ends with the store
 	cancel context.CancelFunc
@@ -142,6 +145,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		p := &s.parts[i]
 		p.index, p.prefix = i, prefix(i)
 		p.head = p.prefix + "c"
+	}
+	s.index = newIndex(s)
+	if !o.NoUserIndex {
+		s.wg.Go(s.index.run)
 	}
 	return s, nil
 }

@@ -70,6 +70,7 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 		if err := outcomes(batches[i], answer); err != nil {
 			return nil, err
 		}
+		s.index.renewed(batches[i])
 	}
 	return left, nil
 }

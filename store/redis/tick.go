@@ -102,11 +102,14 @@ func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (ag
 			again[p] = due[p]
 			continue
 		}
-		if len(answer) < 4 {
-			return nil, fmt.Errorf("%d values where 4 are due", len(answer))
+		if len(answer) < 5 {
+			return nil, fmt.Errorf("%d values where 5 are due", len(answer))
 		}
 		if left, err := answer[3].AsInt64(); err == nil && left == 0 {
 			p.rest()
+		}
+		if err := s.index.note(answer[4]); err != nil {
+			return nil, err
 		}
 		more, err := answer[1].AsInt64()
 		if err != nil {

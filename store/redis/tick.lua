@@ -3,12 +3,12 @@
 --
 -- ARGV 8 most leases to end in one call - 9 least time since the last sweep (us)
 -- Answers {epoch, feed sequence, leases that are due still, swept or not, how much
--- is left that a sweep can ever end}
+-- is left that a sweep can ever end, people}
 local MOST, EVERY = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if clock - tick < EVERY and clock >= tick then
   save()
-  return {epoch, seq, 0, 0, 1}
+  return {epoch, seq, 0, 0, 1, {}}
 end
 tick = clock
 
@@ -45,9 +45,14 @@ for _, name in ipairs(waiting) do
 end
 for _, m in pairs(rooms) do store_room(m) end
 
+-- Where nobody has said for two leases that a user is, the user is not.
+for _, user in ipairs(redis.call('ZRANGEBYSCORE', P .. 'i', '-inf', int(clock), 'LIMIT', 0, MOST)) do refold(user) end
+
 redis.call('ZREMRANGEBYSCORE', P .. 'e', '-inf', int(clock))
+redis.call('ZREMRANGEBYSCORE', P .. 'k', '-inf', int(clock))
 local more = #due == MOST and redis.call('ZCOUNT', P .. 'l', '-inf', int(clock)) or 0
 save()
 redis.call('EXPIRE', KEYS[1], DAY)
-local left = redis.call('ZCARD', P .. 'l') + redis.call('ZCARD', P .. 'q') + redis.call('ZCARD', P .. 'e')
-return {epoch, seq, more, 1, left}
+local left = 0
+for _, key in ipairs({'l', 'q', 'e', 'i', 'k'}) do left = left + redis.call('ZCARD', P .. key) end
+return {epoch, seq, more, 1, left, people}

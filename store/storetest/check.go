@@ -22,6 +22,7 @@ func (w *World) check() {
 		w.checkRoom(room)
 		w.try(w.watcher.checkSince(room), "since")
 	}
+	w.checkUsers()
 }
 
 // follow waits until the watcher has seen what the store has decided. A store
@@ -130,7 +131,7 @@ func showOp(op *rollcall.Op) string {
 	case rollcall.OpEnd:
 		return fmt.Sprintf("end %s %s", where, op.Reason)
 	}
-	return fmt.Sprintf("end user %q %q %s", op.Room, op.User, op.Reason)
+	return fmt.Sprintf("end user %q %q %s ban %v", op.Room, op.User, op.Reason, op.Ban)
 }
 
 func (w *World) sameEvents(got, want []Event) error {

@@ -20,6 +20,7 @@ type Oracle struct {
 	partitions map[int]*oraclePartition
 	claims     []*claim
 	stays      []*stay
+	bans       map[bareUpdate]time.Duration // until when, on the lease clock of the room
 	steps      int
 	slack      time.Duration // by how much the time of the store may differ
 
@@ -71,7 +72,7 @@ type Event struct {
 
 // NewOracle makes an oracle that knows nobody.
 func NewOracle(o Options) *Oracle {
-	return &Oracle{timing: o.Timing, limits: o.Limits, partitions: make(map[int]*oraclePartition)}
+	return &Oracle{timing: o.Timing, limits: o.Limits, partitions: make(map[int]*oraclePartition), bans: make(map[bareUpdate]time.Duration)}
 }
 
 // observe advances the lease clock of the partition of a room.
@@ -221,6 +222,10 @@ func (o *Oracle) Apply(now time.Time, op *rollcall.Op, got *rollcall.Result) err
 		for _, c := range claims {
 			o.end(c, op.Reason)
 		}
+		if op.Ban > 0 {
+			at := bareUpdate{op.Room, op.User}
+			o.bans[at] = max(o.bans[at], p.clock+op.Ban)
+		}
 		return o.wantDone(op, got)
 	}
 	c := o.current(op.Room, op.User, op.Connection)
@@ -275,6 +280,9 @@ func (o *Oracle) grant(now time.Time, p *oraclePartition, op *rollcall.Op, got *
 	var refusals []rollcall.Code
 	if !rollcall.ValidID(string(op.Room)) || !rollcall.ValidID(string(op.User)) {
 		refusals = append(refusals, rollcall.CodeBadRequest)
+	}
+	if o.bans[bareUpdate{op.Room, op.User}] > p.clock {
+		refusals = append(refusals, rollcall.CodeForbidden)
 	}
 	if op.ResumeOnly && old == nil {
 		refusals = append(refusals, rollcall.CodeGone)

@@ -38,6 +38,14 @@ var rules = []struct {
 	{"RoomThatNobodyIsInReadsEmpty", emptyRoomReadsEmpty},
 	{"ResultsStandInTheOrderOfTheOperations", resultsInOrder},
 	{"AnyUTF8IsAnID", anyUTF8IsAnID},
+	{"BanRefusesGrantsUntilItIsOver", banRefusesGrants},
+	{"KickOfWhoIsAbsentBansNobody", kickOfWhoIsAbsentBansNobody},
+	{"WhereaboutsAreThoseOfTheRooms", whereaboutsAreThoseOfTheRooms},
+	{"StatusAnywhereIsToldWhenItChanges", statusAnywhereIsTold},
+	{"LastSeenIsTheLastEvidence", lastSeenIsTheLastEvidence},
+	{"LongLeaseIsNotForgotten", longLeaseIsNotForgotten},
+	{"RevocationRefusesWhatWasIssuedBefore", revocationRefuses},
+	{"RevocationIsToldToEveryNode", revocationIsTold},
 	{"CloseEndsEverything", closeEndsEverything},
 }
 

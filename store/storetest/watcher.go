@@ -26,6 +26,7 @@ type Watcher struct {
 	bare    []bareUpdate
 	faults  []error
 	frames  int
+	people  people // Guarded by mu.
 }
 
 // view is the copy of one room.
@@ -75,7 +76,8 @@ func (w *Watcher) Frame(f *rollcall.Frame) {
 		w.fault("frame %d of partition %d after %d", f.Seq, f.Partition, last)
 	}
 	w.seq[f.Partition] = f.Seq
-	if len(f.Changes) == 0 {
+	w.people.frame(f)
+	if len(f.Changes)+len(f.Users)+len(f.Revoked) == 0 {
 		w.fault("frame %d of partition %d tells nothing", f.Seq, f.Partition)
 	}
 	for i := range f.Changes {

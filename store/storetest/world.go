@@ -249,6 +249,7 @@ func (w *World) otherOp() rollcall.Op {
 		op.Kind, op.Reason = rollcall.OpEnd, reason
 	case 8:
 		op.Kind, op.Reason = rollcall.OpEndUser, reason
+		op.Ban = choose(w, "ban", 0, 0, w.options.Timing.CloseGrace, w.options.Timing.Lease/3)
 	}
 	return op
 }
@@ -381,6 +382,11 @@ func (w *World) settle() {
 	for quiet := time.Duration(0); quiet < 2*w.slack; quiet += w.slack / 4 {
 		for _, c := range w.oracle.claims {
 			if left := c.deadline - w.oracle.Clock(c.lease.Room); c.live() && left < 2*w.slack {
+				quiet = 0
+			}
+		}
+		for at, until := range w.oracle.bans {
+			if left := until - w.oracle.Clock(at.room); left > -w.slack && left < 2*w.slack {
 				quiet = 0
 			}
 		}
