@@ -34,7 +34,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	}
 	version := p.nextVersion()
 	if r == nil {
-		r = &room{id: op.Room, users: make(map[UserID]*user)}
+		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modes}
 		p.rooms[op.Room] = r
 	}
 	if u == nil {
@@ -105,10 +105,7 @@ func (p *Partition) publishGrant(u *user, op *Op, version Version) {
 	}
 	u.member = u.fold(op.User, op.Info, since)
 	u.connectionsAt = p.clock.Elapsed()
-	p.changes = append(p.changes, Change{
-		Room: r.id, Prev: r.version, Version: version, Count: len(r.users), Join: []*Member{u.member},
-	})
-	r.version = version
+	p.emit(r, Change{Version: version, Join: []*Member{u.member}})
 }
 
 // publish folds the leases of u and publishes what that changes. A change of
@@ -138,10 +135,7 @@ func (p *Partition) publishAt(u *user, info json.RawMessage, version Version) {
 		version = p.nextVersion()
 	}
 	u.member = m
-	p.changes = append(p.changes, Change{
-		Room: r.id, Prev: r.version, Version: version, Count: len(r.users), Update: []*Member{m},
-	})
-	r.version = version
+	p.emit(r, Change{Version: version, Update: []*Member{m}})
 }
 
 // named is the lease that op names; nil, with what to answer in res, if it is
@@ -268,7 +262,7 @@ func (p *Partition) drop(l *lease, reason Reason) {
 		p.changes[before].Ended = ended
 		return
 	}
-	p.changes = append(p.changes, Change{Room: r.id, Prev: r.version, Version: r.version, Count: len(r.users), Ended: ended})
+	p.emit(r, Change{Version: r.version, Ended: ended})
 }
 
 func (p *Partition) leave(u *user, id UserID, reason Reason, ended []Ended) {
@@ -276,11 +270,7 @@ func (p *Partition) leave(u *user, id UserID, reason Reason, ended []Ended) {
 	version := p.nextVersion()
 	delete(r.users, id)
 	r.order.remove(u.place)
-	p.changes = append(p.changes, Change{
-		Room: r.id, Prev: r.version, Version: version, Count: len(r.users),
-		Leave: []Leave{{User: id, Reason: reason}}, Ended: ended, Seen: u.seen,
-	})
-	r.version = version
+	p.emit(r, Change{Version: version, Leave: []Leave{{User: id, Reason: reason}}, Ended: ended, Seen: u.seen})
 	if len(r.users) == 0 {
 		delete(p.rooms, r.id)
 	}

@@ -82,10 +82,13 @@ type Change struct {
 	Room    RoomID
 	Prev    Version // 0: the room was empty and had been forgotten
 	Version Version
-	Count   int // members after the change
-	Join    []*Member
-	Update  []*Member
-	Leave   []Leave
+	Count   int  // members after the change
+	Mode    Mode // after the change
+	// Switched tells that the change has led to another mode.
+	Switched bool
+	Join     []*Member
+	Update   []*Member
+	Leave    []Leave
 	// Seen is the last evidence of the one who left, in Unix ms; 0 if the store
 	// tells it elsewhere, or nobody left.
 	Seen int64

@@ -9,6 +9,7 @@ type PartitionOptions struct {
 	Epoch  Epoch
 	Timing Timing
 	Limits Limits
+	Modes  Modes
 	// Settling tells that the memory is fresh although clients may hold leases
 	// from before: for one lease, members that are missing may be on their way
 	// back.
@@ -24,6 +25,7 @@ type Partition struct {
 	epoch   Epoch
 	timing  Timing
 	limits  Limits
+	modes   Modes
 	clock   LeaseClock
 	wall    int64 // Unix ms of the current call
 	micros  int64 // Unix us of the current call
@@ -59,7 +61,11 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
+	if o.Modes == (Modes{}) {
+		o.Modes = DefaultModes()
+	}
 	p := &Partition{
+		modes: o.Modes,
 		index: o.Index, epoch: o.Epoch, timing: o.Timing, limits: o.Limits,
 		version: o.Version, rooms: make(map[RoomID]*room),
 		bans: make(map[roomUser]time.Duration), revoked: make(map[UserID]Revoked),

@@ -10,7 +10,8 @@ const (
 	// WantRoom asks for count, connections and version.
 	WantRoom Want = iota
 	// WantSnapshot asks for the published members, newest join first: the state
-	// that the changes of the feed go on from.
+	// that the changes of the feed go on from. In counts mode the members are a
+	// sample, the longest present first.
 	WantSnapshot
 	// WantPage asks for Limit members that joined before Cursor, newest first.
 	WantPage
@@ -36,6 +37,7 @@ type Answer struct {
 	Version     Version
 	Count       int
 	Connections int
+	Mode        Mode
 	Members     []*Member
 	// States[i] are the connections of Members[i], if asked for.
 	States [][]ConnectionState
@@ -57,9 +59,13 @@ func (p *Partition) Read(now time.Time, q *Query) Answer {
 		a.Version = max(a.Version, 1)
 		return a
 	}
-	a.Version, a.Count, a.Connections = r.version, len(r.users), r.connections
+	a.Version, a.Count, a.Connections, a.Mode = r.version, len(r.users), r.connections, r.mode
 	switch q.Want {
 	case WantSnapshot:
+		if r.mode == ModeCounts {
+			a.Members = r.sample()
+			break
+		}
 		a.Members = make([]*Member, 0, len(r.users))
 		r.order.before(0, func(_ Version, u *user) bool {
 			a.Members = append(a.Members, u.member)

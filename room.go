@@ -12,6 +12,8 @@ type room struct {
 	version     Version
 	users       map[UserID]*user
 	order       joinOrder[*user]
+	modes       Modes // static
+	mode        Mode
 	connections int // live leases, those that are closing too
 }
 

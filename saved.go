@@ -19,6 +19,7 @@ type SavedPartition struct {
 type SavedRoom struct {
 	ID      RoomID      `json:"id"`
 	Version Version     `json:"version"`
+	Mode    Mode        `json:"mode,omitempty"`
 	Users   []SavedUser `json:"users"`
 }
 
@@ -47,7 +48,7 @@ type SavedLease struct {
 func (p *Partition) Save() SavedPartition {
 	s := SavedPartition{Version: p.version, Bans: p.saveBans(), Revoked: p.saveRevocations()}
 	for _, r := range p.rooms {
-		sr := SavedRoom{ID: r.id, Version: r.version, Users: make([]SavedUser, 0, len(r.users))}
+		sr := SavedRoom{ID: r.id, Version: r.version, Mode: r.mode, Users: make([]SavedUser, 0, len(r.users))}
 		for _, place := range r.order.places {
 			if place.value != nil {
 				sr.Users = append(sr.Users, saveUser(place.value, place.version))
@@ -90,7 +91,7 @@ func (p *Partition) Restore(now time.Time, s *SavedPartition, visit func(Held)) 
 	p.restoreRevocations(s.Revoked)
 	for i := range s.Rooms {
 		sr := &s.Rooms[i]
-		r := &room{id: sr.ID, version: sr.Version, users: make(map[UserID]*user, len(sr.Users))}
+		r := &room{id: sr.ID, version: sr.Version, users: make(map[UserID]*user, len(sr.Users)), modes: p.modes, mode: sr.Mode}
 		for j := range sr.Users {
 			su := &sr.Users[j]
 			if len(su.Leases) == 0 {

@@ -68,12 +68,14 @@ type sub struct {
 
 // view is what a stream has been shown of a room.
 type view struct {
-	phase  viewPhase
-	needed rollcall.Version // viewNew: nothing is shown before the room is this far
-	epoch  rollcall.Epoch   // viewNew: of sent
-	sent   rollcall.Version // the version that the client holds; 0: none
-	count  int              // of an observer of the number: what it was told
-	told   instant          // and when
+	phase   viewPhase
+	needed  rollcall.Version // viewNew: nothing is shown before the room is this far
+	epoch   rollcall.Epoch   // viewNew: of sent
+	sent    rollcall.Version // the version that the client holds; 0: none
+	mode    rollcall.Mode    // that the client was told
+	count   int              // counts mode, or an observer of the number: what it was told
+	sampled int              // counts mode: the sample that it was told
+	told    instant          // and when
 }
 
 type viewPhase uint8

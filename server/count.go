@@ -1,13 +1,6 @@
 package server
 
-import (
-	"time"
-
-	"rollcall/wire"
-)
-
-// countEvery is the least time between two counts to one viewer.
-const countEvery = time.Second
+import "rollcall/wire"
 
 // appendCount appends what an observer of the number is due: the number at
 // first, and then when it has changed, at most once a second. Called with the
@@ -15,20 +8,21 @@ const countEvery = time.Second
 func (s *stream) appendCount(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	r, v := sub.room, &sub.view
 	h := s.c.h
-	now, version, n := h.clock.now(), r.roster.Version(), r.roster.Count()
+	now, n := h.clock.now(), r.shownCountLocked()
+	epoch, version := r.positionLocked()
 	switch {
-	case v.phase == viewNew && v.sent == version && v.epoch == r.roster.Epoch():
+	case v.phase == viewNew && v.sent == version && v.epoch == epoch:
 		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, v.epoch, version))
 	case v.phase == viewNew:
-		b = s.append(b, wire.EventSnapshot, wire.AppendCounts(nil, r.id, r.roster.Epoch(), version, n, nil, r.settlingLocked()))
+		b = s.append(b, wire.EventSnapshot, wire.AppendCounts(nil, r.id, epoch, version, n, nil, r.settlingLocked()))
 	case v.phase != viewLive || n == v.count:
 		return b, deliveries
-	case now.sub(v.told) < countEvery:
+	case now.sub(v.told) < h.modes.Every:
 		h.pulse.again(s.c)
 		return b, deliveries
 	default:
-		b = s.append(b, wire.EventCount, wire.AppendCount(nil, r.id, version, n))
+		b = s.append(b, wire.EventCount, wire.AppendCount(nil, r.id, version, n, nil))
 	}
-	v.phase, v.epoch, v.sent, v.count, v.told = viewLive, r.roster.Epoch(), version, n, now
+	v.phase, v.epoch, v.sent, v.count, v.told = viewLive, epoch, version, n, now
 	return b, deliveries + 1
 }

@@ -22,6 +22,7 @@ type hub struct {
 	auth   auth.Authenticator
 	timing rollcall.Timing
 	limits rollcall.Limits
+	modes  rollcall.Modes
 	log    *slog.Logger
 	signer *auth.Signer
 	node   string
@@ -41,6 +42,7 @@ type hub struct {
 	shared      bool // static: other nodes share the store
 	admission   admission
 	occupied    atomic.Int64 // rooms with members
+	crowded     atomic.Int64 // those of them in counts mode
 	memory      atomic.Value // rollcall.Epoch of the store
 	epochs      [rollcall.Partitions]atomic.Pointer[rollcall.Epoch]
 
@@ -57,7 +59,7 @@ type roomShard struct {
 
 func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h := &hub{
-		store: o.Store, auth: o.Auth, timing: o.Timing, limits: o.Limits, log: o.Logger,
+		store: o.Store, auth: o.Auth, timing: o.Timing, limits: o.Limits, modes: o.Modes, log: o.Logger,
 		signer: signer, node: o.NodeID, metrics: m,
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -157,6 +159,13 @@ func (h *hub) gap(f *rollcall.Frame) {
 }
 
 func (h *hub) countRooms(ch *rollcall.Change) {
+	if ch.Switched {
+		if ch.Mode == rollcall.ModeCounts {
+			h.crowded.Add(1)
+		} else {
+			h.crowded.Add(-1)
+		}
+	}
 	before := ch.Count - len(ch.Join) + len(ch.Leave)
 	switch {
 	case before == 0 && ch.Count > 0:

@@ -109,8 +109,8 @@ func (l *lastEvent) views(rooms []*room, multi bool) map[rollcall.RoomID]view {
 func (r *room) state() (rollcall.Epoch, rollcall.Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.roster == nil {
+	if !r.loadedLocked() {
 		return "", 0
 	}
-	return r.roster.Epoch(), r.roster.Version()
+	return r.positionLocked()
 }

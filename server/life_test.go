@@ -445,3 +445,57 @@ func TestAProvenRequestRenewsALeaseWithoutAStream(t *testing.T) {
 		}
 	})
 }
+
+func TestALargeRoomTellsANumberASecond(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ben := w.arrive("ben", lobby, nil)
+		var all []*client
+		for i := range 400 {
+			all = append(all, w.arrive(fmt.Sprintf("u%03d", i), lobby, nil))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		text, _ := ben.conn.take()
+		got := events(text)
+		kinds := make(map[string]int)
+		var last string
+		for _, e := range got {
+			kind, _, _ := strings.Cut(e, " ")
+			kinds[kind]++
+			if kind == "mode" || kind == "count" {
+				last = e
+			}
+		}
+		if kinds["mode"] != 1 || kinds["count"] < 1 || kinds["count"] > 5 {
+			t.Errorf("ben was told %v; want one mode and at most one count a second", kinds)
+		}
+		if !strings.Contains(last, `"count":401`) {
+			t.Errorf("the last number: %s", last)
+		}
+		if joins := len(told(text)); joins < 190 || joins > 201 {
+			t.Errorf("%d names, want those of the small room", joins)
+		}
+		late := w.arrive("late", lobby, nil)
+		text, _ = late.conn.take()
+		if !strings.Contains(text, `"mode":"counts","count":402,"sample":[{"user":"ben"`) {
+			t.Errorf("a newcomer was told %s", text)
+		}
+		for _, c := range all[:270] {
+			c.st.c.release(false)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		text, _ = late.conn.take()
+		if !strings.Contains(text, `"mode":"full","count":132`) {
+			t.Errorf("below the threshold: %.200s", text)
+		}
+		after := text[strings.LastIndex(text, "event: mode"):]
+		if n := strings.Count(after[:strings.Index(after, "\n\n")], `"user":`); n != 132 {
+			t.Errorf("the mode names %d members, want 132", n)
+		}
+		if left := told(text); len(left) != 0 {
+			t.Errorf("told %v; who left before the names came back is not named", left)
+		}
+	})
+}

@@ -83,9 +83,14 @@ func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
 			ConstLabels: prometheus.Labels{"transport": name},
 		}, func() float64 { return float64(h.connections.streams[p].Load()) })
 	}
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rollcall_rooms", Help: "Rooms with members.", ConstLabels: prometheus.Labels{"mode": "full"},
-	}, func() float64 { return float64(h.occupied.Load()) })
+	for mode, read := range map[rollcall.Mode]func() int64{
+		rollcall.ModeFull:   func() int64 { return h.occupied.Load() - h.crowded.Load() },
+		rollcall.ModeCounts: h.crowded.Load,
+	} {
+		f.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rollcall_rooms", Help: "Rooms with members.", ConstLabels: prometheus.Labels{"mode": mode.String()},
+		}, func() float64 { return float64(read()) })
+	}
 }
 
 // count counts what a change tells.

@@ -26,10 +26,11 @@ type Options struct {
 	// Origins are the web origins that may call besides the server's own, such
 	// as https://app.example.com. One list for CORS, cookies and WebSockets.
 	Origins []string
-	// Timing and Limits must be those of the store; the zero values mean the
+	// Timing, Limits and Modes must be those of the store; the zero values mean the
 	// defaults.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
+	Modes  rollcall.Modes
 	// NodeID names this node; random if empty.
 	NodeID string
 	// Secret signs the resume secrets of connections; all nodes have the same,
@@ -56,6 +57,9 @@ func (o *Options) fill() error {
 	}
 	if o.Limits == (rollcall.Limits{}) {
 		o.Limits = rollcall.DefaultLimits()
+	}
+	if o.Modes == (rollcall.Modes{}) {
+		o.Modes = rollcall.DefaultModes()
 	}
 	if o.NodeID == "" {
 		var b [4]byte

@@ -103,7 +103,7 @@ func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	s.json(w, http.StatusOK, wire.AppendRoomInfo(nil, wire.RoomInfo{
-		Room: room, Mode: wire.ModeFull, Count: a.Count, Connections: a.Connections, Epoch: a.Epoch, Version: a.Version,
+		Room: room, Mode: wire.Mode(a.Mode.String()), Count: a.Count, Connections: a.Connections, Epoch: a.Epoch, Version: a.Version,
 	}))
 	return nil
 }

@@ -23,7 +23,10 @@ type room struct {
 	loading sync.Mutex // held by whoever reads the snapshot
 
 	mu       sync.Mutex
-	roster   *rollcall.Roster  // Guarded by mu. nil until loaded.
+	roster   *rollcall.Roster  // Guarded by mu. nil until loaded, and in counts mode.
+	tally    *tally            // Guarded by mu. nil but in counts mode.
+	samples  int               // Guarded by mu. How many samples there were.
+	counts   [2]encoded        // Guarded by mu. The last count, without and with the sample.
 	held     []rollcall.Change // Guarded by mu. Changes that came while the snapshot was being read.
 	broken   bool              // Guarded by mu. A change was missed; a snapshot is on its way.
 	settled  instant           // Guarded by mu. Until then members may be on their way back.
@@ -96,7 +99,7 @@ func (h *hub) dropIdle(now instant) {
 // change that comes meanwhile is held and not lost.
 func (r *room) load(ctx context.Context) error {
 	r.mu.Lock()
-	loaded := r.roster != nil
+	loaded := r.loadedLocked()
 	r.mu.Unlock()
 	if loaded {
 		return nil
@@ -112,7 +115,7 @@ func (r *room) read(ctx context.Context) error {
 	defer r.loading.Unlock()
 	for {
 		r.mu.Lock()
-		done := r.roster != nil && !r.broken
+		done := r.loadedLocked() && !r.broken
 		r.mu.Unlock()
 		if done {
 			return nil
@@ -131,14 +134,10 @@ func (r *room) install(a *rollcall.Answer) {
 	if a.Settling > 0 {
 		r.settled = r.h.clock.now().add(a.Settling)
 	}
-	if r.roster == nil {
-		r.roster = rollcall.NewRoster(a)
-		r.notified = r.roster.Version()
+	if a.Mode == rollcall.ModeCounts {
+		r.installTallyLocked(a)
 	} else {
-		r.roster.Mend(a)
-	}
-	if r.roster.Unconfirmed() > 0 {
-		r.h.keeper.settle(r)
+		r.installRosterLocked(a)
 	}
 	r.broken = false
 	r.forgetLocked()
@@ -150,10 +149,23 @@ func (r *room) install(a *rollcall.Answer) {
 	}
 }
 
+func (r *room) installRosterLocked(a *rollcall.Answer) {
+	r.tally = nil
+	if r.roster == nil {
+		r.roster = rollcall.NewRoster(a)
+		r.notified = r.roster.Version()
+	} else {
+		r.roster.Mend(a)
+	}
+	if r.roster.Unconfirmed() > 0 {
+		r.h.keeper.settle(r)
+	}
+}
+
 // lose has the room read again, since what is known of it may be old.
 func (r *room) lose() {
 	r.mu.Lock()
-	r.broken = r.roster != nil
+	r.broken = r.loadedLocked()
 	r.mu.Unlock()
 	r.h.errands.mend(r)
 }
@@ -173,14 +185,17 @@ func (r *room) change(ch *rollcall.Change) {
 }
 
 func (r *room) applyLocked(ch *rollcall.Change) {
-	if r.roster == nil || r.broken {
+	switch {
+	case !r.loadedLocked() || r.broken:
 		r.held = append(r.held, *ch)
 		return
-	}
-	if !r.roster.Apply(ch) {
-		r.broken = true
-		r.held = append(r.held, *ch)
-		r.h.errands.mend(r)
+	case ch.Switched:
+		if _, version := r.positionLocked(); ch.Version > version {
+			r.switchLocked(ch)
+		}
+		return
+	case r.tally != nil && !r.tally.apply(ch), r.tally == nil && !r.roster.Apply(ch):
+		r.breakLocked(ch)
 		return
 	}
 	r.forgetLocked()
@@ -208,14 +223,18 @@ func (r *room) queueLocked() {
 func (r *room) tick(now instant, due []*connection) (_ []*connection, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pace := r.pace(); pace > tickEvery {
+	if !r.loadedLocked() {
+		r.queued = false
+		return due, 0 // queued again once it is
+	}
+	if pace := r.paceLocked(); pace > tickEvery {
 		if wait := pace - now.sub(r.ticked); wait > 0 {
 			return due, wait
 		}
 	}
 	r.queued = false
 	r.ticked = now
-	r.notified = r.roster.Version()
+	_, r.notified = r.positionLocked()
 	for _, s := range r.viewers {
 		if s.c.queued.CompareAndSwap(false, true) {
 			due = append(due, s.c)
@@ -223,13 +242,6 @@ func (r *room) tick(now instant, due []*connection) (_ []*connection, wait time.
 	}
 	r.h.metrics.lag.Observe(time.Since(r.since).Seconds())
 	return due, 0
-}
-
-// pace is the least time between two fan-outs: it grows with the crowd, since
-// every one is a write to each viewer.
-func (r *room) pace() time.Duration {
-	n := time.Duration(len(r.viewers))
-	return min(tickEvery+max(n-200, 0)*time.Millisecond/4, tickLarge)
 }
 
 func (r *room) add(s *sub) {
@@ -269,6 +281,10 @@ func (r *room) settlingLocked() time.Duration {
 func (r *room) snapshotLocked() []byte {
 	settling := r.settlingLocked()
 	if len(r.snapshot.body) == 0 || settling > 0 {
+		if t := r.tally; t != nil {
+			r.snapshot.body = wire.AppendCounts(r.snapshot.body[:0], r.id, t.epoch, t.version, r.shownCountLocked(), t.sample, settling)
+			return r.snapshot.body
+		}
 		members := r.roster.Members()
 		r.snapshot.body = wire.AppendSnapshot(r.snapshot.body[:0], r.id, r.roster.Epoch(), r.roster.Version(),
 			len(members), members, settling)

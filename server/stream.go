@@ -147,11 +147,13 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.roster == nil {
+	switch {
+	case !r.loadedLocked():
 		return b, deliveries // not read yet
-	}
-	if sub.counts {
+	case sub.counts:
 		return s.appendCount(b, sub, deliveries)
+	case r.tally != nil:
+		return s.appendTally(b, sub, deliveries)
 	}
 	now := r.roster.Version()
 	switch v.phase {
@@ -162,6 +164,11 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		b = s.appendStart(b, r, v)
 		v.phase, v.epoch, v.sent = viewLive, r.roster.Epoch(), now
 	case viewLive:
+		if v.mode != rollcall.ModeFull {
+			b = s.append(b, wire.EventMode, r.snapshotLocked())
+			*v = view{phase: viewLive, epoch: r.roster.Epoch(), sent: now}
+			break
+		}
 		if r.notified <= v.sent {
 			return b, deliveries
 		}

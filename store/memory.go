@@ -20,6 +20,7 @@ type MemoryOptions struct {
 	// Timing and Limits; the zero values mean the defaults.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
+	Modes  rollcall.Modes
 	// Settled tells that nobody can hold a lease from before, so that snapshots
 	// need not warn of members on their way back.
 	Settled bool
@@ -56,7 +57,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	now := time.Now()
 	for i := range m.partitions {
 		m.partitions[i].state = rollcall.NewPartition(rollcall.PartitionOptions{
-			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Settling: !o.Settled,
+			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Settling: !o.Settled,
 		}, now)
 	}
 	return m

@@ -122,7 +122,7 @@ func (v *eventVector) encode(t *testing.T) []byte {
 	case wire.EventDiff:
 		return wire.AppendDiff(nil, in.Room, in.diff())
 	case wire.EventCount:
-		return wire.AppendCount(nil, in.Room, in.Version, in.Count)
+		return wire.AppendCount(nil, in.Room, in.Version, in.Count, nil)
 	case wire.EventEnded:
 		reason, _ := rollcall.ParseReason(in.Reason)
 		return wire.AppendEnded(nil, in.Room, reason)
@@ -163,7 +163,7 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 	case *wire.RoomDiff:
 		return wire.AppendDiff(nil, d.Room, &d.Diff)
 	case *wire.Count:
-		return wire.AppendCount(nil, d.Room, d.Version, d.Count)
+		return wire.AppendCount(nil, d.Room, d.Version, d.Count, nil)
 	case *wire.EndedLease:
 		return wire.AppendEnded(nil, d.Room, d.Reason)
 	case *wire.ServerBeat:

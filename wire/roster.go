@@ -89,13 +89,18 @@ func appendLeaves(b []byte, leaves []rollcall.Leave) []byte {
 	return append(b, ']')
 }
 
-// AppendCount appends {"room","version","count"}.
-func AppendCount(b []byte, room rollcall.RoomID, version rollcall.Version, count int) []byte {
+// AppendCount appends {"room","version","count","sample"?}. A nil sample is left
+// out.
+func AppendCount(b []byte, room rollcall.RoomID, version rollcall.Version, count int, sample []*rollcall.Member) []byte {
 	b = appendRoom(b, room)
 	b = append(b, `,"version":`...)
 	b = appendNumber(b, int64(version))
 	b = append(b, `,"count":`...)
 	b = appendNumber(b, int64(count))
+	if sample != nil {
+		b = append(b, `,"sample":`...)
+		b = appendMembers(b, sample)
+	}
 	return append(b, '}')
 }
 

@@ -38,10 +38,13 @@ type settings struct {
 	APIKeyFile    string   `name:"api-key-file" placeholder:"FILE" help:"File of --api-key, a line each."`
 	AllowedOrigin []string `placeholder:"ORIGIN" help:"Web origin that may connect besides our own, such as https://app.example.com. Repeatable."`
 
-	Lease      time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
-	Beat       time.Duration `placeholder:"9s" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
-	CloseGrace time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
-	Drain      time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
+	Lease       time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
+	Beat        time.Duration `placeholder:"9s" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
+	CloseGrace  time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
+	CountsAbove int           `default:"200" help:"Rooms with more members tell a number and name nobody."`
+	CountsBelow int           `default:"150" help:"Such rooms with fewer members name everybody again."`
+	CountEvery  time.Duration `default:"1s" help:"Least time between two numbers of such a room."`
+	Drain       time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
 	MaxConnections int `default:"20000" help:"Most connections of this node."`
 	MaxAccept      int `default:"1000" help:"Most new connections a second."`
@@ -58,6 +61,7 @@ type checked struct {
 	auth    auth.Authenticator
 	timing  rollcall.Timing
 	limits  rollcall.Limits
+	modes   rollcall.Modes
 	weakKey []auth.APIKey
 	doubts  []string // what is allowed and not wise
 }
@@ -158,6 +162,13 @@ func (c *checked) checkLimits() error {
 	if c.MaxAccept < 1 {
 		return wrong("1000 is the default", "--max-accept %d lets nobody in", c.MaxAccept)
 	}
+	if c.CountsAbove < 1 || c.CountsBelow < 1 || c.CountsBelow > c.CountsAbove {
+		return wrong("200 and 150 are the defaults", "--counts-below %d must be between 1 and --counts-above %d", c.CountsBelow, c.CountsAbove)
+	}
+	if c.CountEvery < 50*time.Millisecond {
+		return wrong("1s is the default", "--count-every %v is less than 50ms", c.CountEvery)
+	}
+	c.modes = rollcall.Modes{Above: c.CountsAbove, Below: c.CountsBelow, Every: c.CountEvery}
 	c.limits = rollcall.DefaultLimits()
 	c.limits.Connections, c.limits.AcceptsPerSecond = c.MaxConnections, float64(c.MaxAccept)
 	return nil

@@ -136,7 +136,7 @@ var opKinds = map[rollcall.OpKind]string{
 // have; nil for any.
 func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expected *rollcall.Version, results []rollcall.Result) error {
 	own := make([]string, 0, 1+15*len(ops))
-	own = append(own, strconv.Itoa(s.o.Limits.ConnectionsPerUser))
+	own = append(own, fmt.Sprintf("%d %d %d", s.o.Limits.ConnectionsPerUser, s.o.Modes.Above, s.o.Modes.Below))
 	for i := range ops {
 		own = s.appendOp(own, &ops[i], expected)
 	}

@@ -1,12 +1,14 @@
 -- Carries out a batch of operations, in order.
 --
--- ARGV 8 most connections of a user in a room - 9... fifteen values an operation:
+-- ARGV 8 most connections of a user in a room, and above and below how many members
+--      a room changes its mode, "50 200 150" - 9... fifteen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
 --      version of data, ttl, age, resume only, grace, reason, since in ms (times in us)
 --      - the grace of a kick is its ban
 -- Answers {epoch, {code, generation, version of the room, stale, member}..., people};
 --      who is banned: {'banned', how long still (us), now (us), 0, ''}
-local MOST = tonumber(ARGV[8])
+local MOST, ABOVE, BELOW = string.match(ARGV[8], '^(%d+) (%d+) (%d+)$')
+MOST = tonumber(MOST)
 local WIDTH = 15
 
 local function text(s) return s ~= '' and s or false end
@@ -32,6 +34,7 @@ local function refuse(code) return {code, 0, 0, 0, ''} end
 local function touch(room)
   redis.call('EXPIRE', P .. 'm:' .. room, DAY)
   redis.call('EXPIRE', P .. 'u:' .. room, DAY)
+  redis.call('EXPIRE', P .. 'z:' .. room, DAY)
 end
 
 local function ban_name(o) return struct.pack('>I2c0c0', #o.room, o.room, o.user) end
@@ -73,8 +76,16 @@ local function grant(o)
     publish(m, o.user, rec, was, same, false, v)
   else
     m.members = m.members + 1
-    if m.members == 1 then redis.call('ZADD', P .. 'r', 0, o.room) end
-    change(m, v, {member(o.user, rec, fold(rec))}, false, false, false)
+    if m.members == 1 then
+      redis.call('ZADD', P .. 'r', 0, o.room)
+      m.above, m.below = tonumber(ABOVE), tonumber(BELOW)
+    end
+    store(o.room, o.user, rec)
+    if change(m, v, {member(o.user, rec, fold(rec))}, false, false, false) then
+      switch(m)
+    elseif m.mode == COUNTS then
+      redis.call('ZADD', P .. 'z:' .. o.room, int(v), o.user)
+    end
     note_person(m, o.user, rec, fold(rec)[1], v, o.age)
   end
   store(o.room, o.user, rec)

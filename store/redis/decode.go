@@ -171,7 +171,8 @@ func decodeFrame(partition int, b string) (*rollcall.Frame, error) {
 	return f, r.err
 }
 
-// change reads {room, prev, version, count, join, update, leave, ended}.
+// change reads {room, prev, version, count, join, update, leave, ended, mode,
+// switched}; the last two are new in this release.
 func (r *reader) change() rollcall.Change {
 	n := r.fields(8)
 	c := rollcall.Change{
@@ -191,6 +192,10 @@ func (r *reader) change() rollcall.Change {
 			Generation: rollcall.Generation(r.number()), Reason: rollcall.Reason(r.number()),
 		})
 		r.skip(w - 4)
+	}
+	if n >= 10 {
+		c.Mode, c.Switched = rollcall.Mode(r.number()), r.boolean()
+		n -= 2
 	}
 	r.skip(n - 8)
 	return c

@@ -12,6 +12,7 @@
 local P, LEASE, SPACING = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[6])
 local DAY = 86400
 local LIVE, CLOSING = 0, 1
+local FULL, COUNTS = 0, 1
 local EXPIRED = 3 -- a reason
 
 local function int(n) return string.format('%.0f', n) end
@@ -85,17 +86,19 @@ local function store(room, user, rec)
 end
 
 local function load_room(room)
-  local m = redis.call('HMGET', P .. 'm:' .. room, 'version', 'members', 'leases')
-  return {name = room, version = tonumber(m[1] or 0), members = tonumber(m[2] or 0), leases = tonumber(m[3] or 0)}
+  local m = redis.call('HMGET', P .. 'm:' .. room, 'version', 'members', 'leases', 'mode', 'above', 'below')
+  return {name = room, version = tonumber(m[1] or 0), members = tonumber(m[2] or 0), leases = tonumber(m[3] or 0),
+    mode = tonumber(m[4] or FULL), above = tonumber(m[5] or 0), below = tonumber(m[6] or 0)}
 end
 
 local function store_room(m)
   local key = P .. 'm:' .. m.name
   if m.members == 0 then
-    redis.call('DEL', key, P .. 'u:' .. m.name)
+    redis.call('DEL', key, P .. 'u:' .. m.name, P .. 'z:' .. m.name)
     redis.call('ZREM', P .. 'r', m.name)
   else
-    redis.call('HSET', key, 'version', int(m.version), 'members', m.members, 'leases', m.leases)
+    redis.call('HSET', key, 'version', int(m.version), 'members', m.members, 'leases', m.leases,
+      'mode', m.mode, 'above', m.above, 'below', m.below)
   end
 end
 
@@ -127,9 +130,36 @@ local function note_person(m, user, rec, status, v, age)
   people[#people + 1] = {m.name, user, v, status, age, ttl}
 end
 
+-- In counts mode the users of a room lie in the order of their joins, for pages.
+local function order(m)
+  local all = redis.call('HGETALL', P .. 'u:' .. m.name)
+  for i = 1, #all, 2 do
+    redis.call('ZADD', P .. 'z:' .. m.name, int(cmsgpack.unpack(all[i + 1])[JOINED]), all[i])
+  end
+end
+
+-- Publishes one change of a room, with what it does to the mode. A room in counts
+-- mode names who came and went, and nothing else of them.
 local function change(m, v, joined, updated, left, ended)
-  changes[#changes + 1] = {m.name, m.version, v, m.members, joined, updated, left, ended}
+  local switched = false
+  if m.mode == FULL and m.members > m.above then
+    m.mode, switched = COUNTS, true
+  elseif m.mode == COUNTS and m.members < m.below then
+    m.mode, switched = FULL, true
+  end
+  if m.mode == COUNTS and not switched then
+    for _, list in ipairs({joined or {}, updated or {}}) do
+      for _, who in ipairs(list) do who[2], who[6] = false, false end
+    end
+  end
+  changes[#changes + 1] = {m.name, m.version, v, m.members, joined, updated, left, ended, m.mode, switched}
   m.version = v
+  return switched
+end
+
+-- After a change of mode the order of the joins is made, or let go of.
+local function switch(m)
+  if m.mode == COUNTS then order(m) else redis.call('DEL', P .. 'z:' .. m.name) end
 end
 
 -- Publishes what a change of the leases has made of the member. was is the fold
@@ -164,13 +194,14 @@ local function drop(m, user, rec, i, reason)
   local ended = {{l[1], user, l[2], reason}}
   if #rec[LEASES] == 0 then
     redis.call('HDEL', P .. 'u:' .. m.name, user)
+    if m.mode == COUNTS then redis.call('ZREM', P .. 'z:' .. m.name, user) end
     m.members = m.members - 1
-    change(m, next_version(), false, false, {{user, reason}}, ended)
+    if change(m, next_version(), false, false, {{user, reason}}, ended) then switch(m) end
     note_person(m, user, rec, 0, m.version, reason == EXPIRED and l[3] or 0)
     return
   end
   if not publish(m, user, rec, was, true, false, nil, ended) then
-    changes[#changes + 1] = {m.name, m.version, m.version, m.members, false, false, false, ended}
+    changes[#changes + 1] = {m.name, m.version, m.version, m.members, false, false, false, ended, m.mode, false}
   end
 end
 

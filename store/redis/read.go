@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,15 +23,24 @@ type roomAnswer struct {
 func (s *Store) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
 	p := &s.parts[rollcall.PartitionOf(q.Room)]
 	want := map[rollcall.Want]string{
-		rollcall.WantRoom: "r", rollcall.WantSnapshot: "a", rollcall.WantPage: "a", rollcall.WantUsers: "u",
+		rollcall.WantRoom: "r", rollcall.WantSnapshot: "a", rollcall.WantPage: "p", rollcall.WantUsers: "u",
 	}[q.Want]
-	a, err := s.readRoom(ctx, p, q.Room, want, q.Users)
+	args := q.Users
+	if q.Want == rollcall.WantPage {
+		args = []rollcall.UserID{
+			rollcall.UserID(strconv.FormatInt(int64(q.Cursor), 10)), rollcall.UserID(strconv.Itoa(max(q.Limit, 0))),
+		}
+	}
+	a, err := s.readRoom(ctx, p, q.Room, want, args)
 	if err != nil {
 		return rollcall.Answer{}, fmt.Errorf("read: %w", err)
 	}
 	switch q.Want {
 	case rollcall.WantSnapshot:
 		newestFirst(a.records)
+		if a.Mode == rollcall.ModeCounts {
+			slices.Reverse(a.records) // the longest present first
+		}
 		a.Members = make([]*rollcall.Member, len(a.records))
 		for i, rec := range a.records {
 			a.Members[i] = rec.member(true)
@@ -73,20 +83,21 @@ func (a *roomAnswer) show(records []*record, states bool) {
 	}
 }
 
-// readRoom runs the read script.
-func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID, want string, users []rollcall.UserID) (*roomAnswer, error) {
-	own := append(make([]string, 0, 2+len(users)), string(room), want)
-	for _, u := range users {
-		own = append(own, string(u))
+// readRoom runs the read script; args are the users, or cursor and length of a
+// page.
+func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID, want string, args []rollcall.UserID) (*roomAnswer, error) {
+	own := append(make([]string, 0, 2+len(args)), string(room), want)
+	for _, a := range args {
+		own = append(own, string(a))
 	}
 	answer, err := s.exec(ctx, readScript, p, own...)
 	if err != nil {
 		return nil, err
 	}
-	if len(answer) < 5 {
-		return nil, fmt.Errorf("%d values where 5 are due", len(answer))
+	if len(answer) < 6 {
+		return nil, fmt.Errorf("%d values where 6 are due", len(answer))
 	}
-	var numbers [5]int64
+	var numbers [6]int64
 	for i := range numbers {
 		if numbers[i], err = answer[i].AsInt64(); err != nil {
 			return nil, err
@@ -95,8 +106,8 @@ func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID
 	a := &roomAnswer{seq: uint64(numbers[0])}
 	a.Epoch, a.Version = p.knownEpoch(), rollcall.Version(numbers[1])
 	a.Count, a.Connections = int(numbers[2]), int(numbers[3])
-	a.Settling = time.Duration(numbers[4]) * time.Microsecond
-	if a.records, err = decodeRecords(answer[5:]); err != nil {
+	a.Settling, a.Mode = time.Duration(numbers[4])*time.Microsecond, rollcall.Mode(numbers[5])
+	if a.records, err = decodeRecords(answer[6:]); err != nil {
 		return nil, err
 	}
 	return a, nil

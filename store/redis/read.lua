@@ -1,21 +1,35 @@
 -- Reads one room, as of one moment.
 --
--- ARGV 8 room - 9 r (the numbers), a (everybody) or u (the users that follow)
--- Answers {epoch, feed sequence, version, members, leases, settling (us),
+-- ARGV 8 room - 9 r (the numbers), a (everybody, or a sample in counts mode),
+--      p (a page: cursor and length follow) or u (the users that follow)
+-- Answers {epoch, feed sequence, version, members, leases, settling (us), mode,
 --          {user, record}...}
 local room = ARGV[8]
 local m = load_room(room)
 local v = m.version
 if m.members == 0 then v = math.max(version, 1) end
-local answers = {epoch, seq, v, m.members, m.leases, settling()}
-if ARGV[9] == 'a' then
+local answers = {epoch, seq, v, m.members, m.leases, settling(), m.mode}
+local SAMPLE = 12
+
+local function tell(users)
+  for _, user in ipairs(users) do
+    local raw = redis.call('HGET', P .. 'u:' .. room, user)
+    if raw then answers[#answers + 1] = {user, raw} end
+  end
+end
+
+local want = ARGV[9]
+if want == 'u' then
+  for i = 10, #ARGV do tell({ARGV[i]}) end
+elseif want == 'a' and m.mode == COUNTS then
+  tell(redis.call('ZRANGE', P .. 'z:' .. room, 0, SAMPLE - 1))
+elseif want == 'p' and m.mode == COUNTS then
+  -- One more than asked for tells that there is another page.
+  local from = ARGV[10] == '0' and '+inf' or '(' .. ARGV[10]
+  tell(redis.call('ZREVRANGEBYSCORE', P .. 'z:' .. room, from, '-inf', 'LIMIT', 0, tonumber(ARGV[11]) + 1))
+elseif want ~= 'r' then
   local all = redis.call('HGETALL', P .. 'u:' .. room)
   for i = 1, #all, 2 do answers[#answers + 1] = {all[i], all[i + 1]} end
-elseif ARGV[9] == 'u' then
-  for i = 10, #ARGV do
-    local raw = redis.call('HGET', P .. 'u:' .. room, ARGV[i])
-    if raw then answers[#answers + 1] = {ARGV[i], raw} end
-  end
 end
 if not head[1] then save() end -- a read only observes, unless it began the epoch
 return answers

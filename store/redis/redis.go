@@ -55,9 +55,10 @@ type Options struct {
 	// for TLS, several hosts with commas between them for a cluster,
 	// redis+sentinel://h1:p1,h2:p2/master for Sentinel.
 	URL string
-	// Timing and Limits; the zero values mean the defaults.
+	// Timing, Limits and Modes; the zero values mean the defaults.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
+	Modes  rollcall.Modes
 	// NoUserIndex leaves out where users are over all rooms.
 	NoUserIndex bool
 	// Sweep is the least time between two sweeps of a partition, whoever makes
@@ -111,6 +112,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if o.Limits == (rollcall.Limits{}) {
 		o.Limits = rollcall.DefaultLimits()
+	}
+	if o.Modes == (rollcall.Modes{}) {
+		o.Modes = rollcall.DefaultModes()
 	}
 	if o.Sweep == 0 {
 		// Well within the clamp of the lease clock, or that would run slow.

@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Timing rollcall.Timing
 	Limits rollcall.Limits
+	Modes  rollcall.Modes // zero: the defaults
 }
 
 // Factory makes the stores of one kind.

@@ -49,7 +49,23 @@ var rules = []struct {
 	{"CloseEndsEverything", closeEndsEverything},
 }
 
+// crowds are the rules of large rooms: above 30 members here, back below 20.
+var crowds = []struct {
+	name string
+	test func(s *scene)
+}{
+	{"ModesChangeAtTheThresholds", modesChangeAtTheThresholds},
+	{"PagesOfACrowd", pagesOfACrowd},
+}
+
 func runRules(t *testing.T, f Factory) {
+	for _, rule := range crowds {
+		f.within(t, rule.name, func(t *testing.T) {
+			o := f.options(Options{Timing: rollcall.DefaultTiming(), Limits: rollcall.DefaultLimits()})
+			o.Modes = rollcall.Modes{Above: 30, Below: 20, Every: time.Second}
+			rule.test(newSceneWith(t, f, o))
+		})
+	}
 	for _, rule := range rules {
 		f.within(t, rule.name, func(t *testing.T) { rule.test(newScene(t, f)) })
 	}

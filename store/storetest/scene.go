@@ -78,7 +78,10 @@ const (
 )
 
 func newScene(t *testing.T, f Factory) *scene {
-	o := f.options(Options{Timing: rollcall.DefaultTiming(), Limits: rollcall.DefaultLimits()})
+	return newSceneWith(t, f, f.options(Options{Timing: rollcall.DefaultTiming(), Limits: rollcall.DefaultLimits()}))
+}
+
+func newSceneWith(t *testing.T, f Factory, o Options) *scene {
 	s := &scene{t: t, store: f.New(t, o), watcher: NewWatcher(), timing: o.Timing, virtual: f.Virtual, story: make(map[rollcall.RoomID][]string)}
 	s.store.Feed(s.watcher.Frame)
 	t.Cleanup(func() {

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"time"
+
+	"rollcall"
+	"rollcall/wire"
+)
+
+// tally is what a node knows of a room in counts mode: a number, and a sample.
+type tally struct {
+	epoch   rollcall.Epoch
+	version rollcall.Version
+	count   int
+	// least is what the number was before the store lost its memory: it does not
+	// fall while the store settles.
+	least  int
+	sample []*rollcall.Member // the longest present first
+	// sampled counts the samples, so that a viewer is told a new one once.
+	sampled int
+}
+
+// apply makes a change. It reports false if the change does not follow, or if the
+// sample has to be read again.
+func (t *tally) apply(ch *rollcall.Change) bool {
+	if ch.Version <= t.version {
+		return true
+	}
+	if ch.Prev != t.version {
+		return false
+	}
+	t.version, t.count = ch.Version, ch.Count
+	for i := range ch.Leave {
+		if t.samples(ch.Leave[i].User) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tally) samples(user rollcall.UserID) bool {
+	for _, m := range t.sample {
+		if m.User == user {
+			return true
+		}
+	}
+	return false
+}
+
+// shownCountLocked is the number that viewers are told.
+func (r *room) shownCountLocked() int {
+	if r.tally == nil {
+		return r.roster.Count()
+	}
+	if r.settlingLocked() > 0 {
+		return max(r.tally.count, r.tally.least)
+	}
+	return r.tally.count
+}
+
+// loadedLocked reports whether anything is known of the room.
+func (r *room) loadedLocked() bool { return r.roster != nil || r.tally != nil }
+
+func (r *room) modeLocked() rollcall.Mode {
+	if r.tally != nil {
+		return rollcall.ModeCounts
+	}
+	return rollcall.ModeFull
+}
+
+// positionLocked is the epoch and the version of what is known.
+func (r *room) positionLocked() (rollcall.Epoch, rollcall.Version) {
+	if r.tally != nil {
+		return r.tally.epoch, r.tally.version
+	}
+	return r.roster.Epoch(), r.roster.Version()
+}
+
+// switchLocked takes a change that leads to another mode. To counts, the replica
+// gives the sample and is let go of; to full, the room is read.
+func (r *room) switchLocked(ch *rollcall.Change) {
+	if ch.Mode == rollcall.ModeFull || r.roster == nil || !r.roster.Apply(ch) {
+		r.breakLocked(ch)
+		return
+	}
+	members := r.roster.Members()
+	t := &tally{epoch: r.roster.Epoch(), version: ch.Version, count: ch.Count, sampled: r.samples + 1}
+	for i := len(members) - 1; i >= 0 && len(t.sample) < rollcall.SampleSize; i-- {
+		t.sample = append(t.sample, members[i])
+	}
+	r.samples++
+	r.tally, r.roster = t, nil
+	r.forgetLocked()
+	r.queueLocked()
+}
+
+// breakLocked has the room read again, and holds the change until then.
+func (r *room) breakLocked(ch *rollcall.Change) {
+	r.broken = true
+	r.held = append(r.held, *ch)
+	r.h.errands.mend(r)
+}
+
+// installTallyLocked takes a snapshot of a room in counts mode.
+func (r *room) installTallyLocked(a *rollcall.Answer) {
+	least := 0
+	if r.loadedLocked() && a.Settling > 0 {
+		least = r.shownCountLocked()
+	}
+	r.samples++
+	r.tally = &tally{
+		epoch: a.Epoch, version: a.Version, count: a.Count, least: least, sample: a.Members, sampled: r.samples,
+	}
+	r.roster = nil
+	if least > 0 {
+		r.h.keeper.settle(r)
+	}
+}
+
+// appendTally appends what a viewer of a room in counts mode is due: the state at
+// first and when the mode has changed, and then the number when it has. Called
+// with the room locked.
+func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
+	r, v := sub.room, &sub.view
+	t := r.tally
+	count := r.shownCountLocked()
+	switch {
+	case v.phase == viewNew && t.version < v.needed:
+		return b, deliveries // the feed is on its way
+	case v.phase == viewNew && v.sent == t.version && v.epoch == t.epoch:
+		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, t.epoch, t.version))
+	case v.phase == viewNew:
+		b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
+	case v.phase != viewLive:
+		return b, deliveries
+	case v.mode != rollcall.ModeCounts:
+		b = s.append(b, wire.EventMode, r.snapshotLocked())
+	case r.notified <= v.sent || count == v.count && t.sampled == v.sampled:
+		return b, deliveries
+	default:
+		b = s.append(b, wire.EventCount, r.countLocked(count, t.sampled != v.sampled))
+	}
+	*v = view{phase: viewLive, mode: rollcall.ModeCounts, epoch: t.epoch, sent: t.version, count: count, sampled: t.sampled}
+	return b, deliveries + 1
+}
+
+// countLocked is the body of a count, with the sample if that has changed; good
+// until mu is released.
+func (r *room) countLocked(count int, sample bool) []byte {
+	i := 0
+	if sample {
+		i = 1
+	}
+	if e := &r.counts[i]; e.body == nil || e.to != r.tally.version || e.from != rollcall.Version(count) {
+		var members []*rollcall.Member
+		if sample {
+			members = r.tally.sample
+		}
+		e.from, e.to = rollcall.Version(count), r.tally.version
+		e.body = wire.AppendCount(e.body[:0], r.id, r.tally.version, count, members)
+	}
+	return r.counts[i].body
+}
+
+// paceLocked is the least time between two fan-outs: that of the counts, or one
+// that grows with the crowd, since every one is a write to each viewer.
+func (r *room) paceLocked() time.Duration {
+	if r.tally != nil {
+		return r.h.modes.Every
+	}
+	n := time.Duration(len(r.viewers))
+	return min(tickEvery+max(n-200, 0)*time.Millisecond/4, tickLarge)
+}
