@@ -62,6 +62,21 @@ var answers = map[string]func(raw []byte) ([]byte, error){
 		}
 		return wire.AppendPatched(nil, v), nil
 	},
+	"user": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodeUser(raw)
+		if err != nil {
+			return nil, err
+		}
+		return wire.AppendUser(nil, &v), nil
+	},
+	"users": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodeUserStatuses(raw)
+		return wire.AppendUserStatuses(nil, v), err
+	},
+	"watch": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodePresentUsers(raw)
+		return wire.AppendPresentUsers(nil, v), err
+	},
 	"problem": func(raw []byte) ([]byte, error) {
 		e, id, err := wire.DecodeProblem(raw)
 		if err != nil {
@@ -111,6 +126,14 @@ func TestAnswersSayWhatTheyMean(t *testing.T) {
 	if diff := cmp.Diff([]wire.RoomCount{{Room: "__proto__", Count: 1}, {Room: "b"}}, counts); err != nil || diff != "" {
 		t.Errorf("counts: %v (-want +got):\n%s", err, diff)
 	}
+	user, err := wire.DecodeUser([]byte(`{"user":"ana","status":"away","rooms":["b","a"],"lastSeen":7}`))
+	if diff := cmp.Diff(wire.User{UserStatus: wire.UserStatus{User: "ana", Status: rollcall.StatusAway, LastSeen: 7}, Rooms: []rollcall.RoomID{"b", "a"}}, user); err != nil || diff != "" {
+		t.Errorf("user: %v (-want +got):\n%s", err, diff)
+	}
+	users, err := wire.DecodeUserStatuses([]byte(`{"users":[{"user":"ana","status":null},{"user":"ben","status":"idle"}]}`))
+	if diff := cmp.Diff([]wire.UserStatus{{User: "ana"}, {User: "ben", Status: rollcall.StatusIdle}}, users); err != nil || diff != "" {
+		t.Errorf("users: %v (-want +got):\n%s", err, diff)
+	}
 	problem, id, err := wire.DecodeProblem([]byte(`{"status":413,"detail":"d","code":"too_large","limit":7,"requestId":"q"}`))
 	if diff := cmp.Diff(&rollcall.Error{Code: rollcall.CodeTooLarge, Detail: "d", Limit: 7}, problem); err != nil || diff != "" || id != "q" {
 		t.Errorf("problem: %v, %q (-want +got):\n%s", err, id, diff)
@@ -159,6 +182,10 @@ func TestEventsThatAreRefused(t *testing.T) {
 		{wire.EventBye, `{"reconnectMs":5}`},
 		{wire.EventBye, `{"reason":"slow","reconnectMs":"5"}`},
 		{wire.EventError, `{"id":1}`},
+		{wire.EventUsers, `{"present":[{"status":"idle"}]}`},
+		{wire.EventUsers, `{"present":{}}`},
+		{wire.EventUsers, `{"present":[{"user":"u","status":5}]}`},
+		{wire.EventUsers, `{"absent":[5]}`},
 	} {
 		if v, err := wire.DecodeEvent(c.event, []byte(c.body)); err == nil {
 			t.Errorf("%s %s: got %+v, want an error", c.event, c.body, v)
@@ -169,7 +196,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 func FuzzDecodeEvent(f *testing.F) {
 	events := []wire.Event{
 		wire.EventReady, wire.EventSnapshot, wire.EventMode, wire.EventResumed, wire.EventDiff, wire.EventCount, wire.EventEnded,
-		wire.EventBeat, wire.EventHealth, wire.EventExpiring, wire.EventBye, wire.EventOK, wire.EventError, wire.EventPong,
+		wire.EventBeat, wire.EventHealth, wire.EventExpiring, wire.EventBye, wire.EventOK, wire.EventError, wire.EventPong, wire.EventUsers,
 	}
 	for i, s := range []string{
 		`{"connection":"c","resume":"r","user":"u","leaseMs":1,"beatMs":1,"now":1}`,
@@ -178,6 +205,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		`{"room":"r","prev":1,"version":2,"count":1,"join":[{"user":"u"}],"update":[],"leave":[{"user":"v","reason":"left"}]}`,
 		`{"room":"r","version":2,"count":1}`, `{"room":"r","reason":"left"}`, `{"n":1}`, `{"store":"ok","staleMs":1}`, `{"inMs":1}`,
 		`{"reason":"slow","reconnectMs":null}`, `{"id":1,"a":[1,{"b":2}]}`, `{"id":"x","code":"gone","message":"m","retry":true,"limit":1}`, `{"id":1}`,
+		`{"present":[{"user":"u","status":"idle","lastSeen":1},{"user":"v","status":null}],"absent":["w"]}`,
 	} {
 		f.Add(uint8(i), []byte(s))
 	}

@@ -32,6 +32,11 @@ func (m *Message) Append(b []byte) []byte {
 		b = append(b, '}')
 	}
 	b = appendTextField(b, "token", m.Token)
+	if m.Users != nil {
+		b = append(b, ',')
+		b = append(b, AppendUsers(nil, m.Users)[1:]...)
+		return b
+	}
 	return append(b, '}')
 }
 

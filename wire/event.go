@@ -17,13 +17,13 @@ const (
 	EventHealth   Event = "health"
 	EventExpiring Event = "expiring"
 	EventBye      Event = "bye"
+	EventUsers    Event = "users"
 )
 
 // Events of a later release: the names are taken, the bodies are not written yet.
 const (
 	EventSignals  Event = "signals"
 	EventContacts Event = "contacts"
-	EventUsers    Event = "users"
 	EventPage     Event = "page"
 )
 

@@ -59,6 +59,23 @@ type eventInput struct {
 	Code        rollcall.Code `json:"code,omitempty"`
 	Message     string        `json:"message,omitempty"`
 	Limit       int           `json:"limit,omitempty"`
+
+	Present []userInput       `json:"present,omitempty"`
+	Absent  []rollcall.UserID `json:"absent,omitempty"`
+}
+
+type userInput struct {
+	User   rollcall.UserID `json:"user"`
+	Status string          `json:"status"`
+}
+
+func (in *eventInput) userChanges() *wire.UserChanges {
+	c := &wire.UserChanges{Absent: in.Absent}
+	for _, u := range in.Present {
+		status, _ := rollcall.ParseStatus(u.Status)
+		c.Present = append(c.Present, wire.UserStatus{User: u.User, Status: status})
+	}
+	return c
 }
 
 type memberInput struct {
@@ -137,6 +154,8 @@ func (v *eventVector) encode(t *testing.T) []byte {
 			return wire.AppendBye(nil, wire.ByeReason(in.Reason), wire.DontReconnect)
 		}
 		return wire.AppendBye(nil, wire.ByeReason(in.Reason), millis(*in.ReconnectMs))
+	case wire.EventUsers:
+		return wire.AppendUserChanges(nil, in.userChanges())
 	case wire.EventOK:
 		return wire.AppendOK(nil, json.RawMessage(in.ID), []byte(in.Fields))
 	case wire.EventError:
@@ -174,6 +193,8 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 		return wire.AppendExpiring(nil, d.In)
 	case *wire.Bye:
 		return wire.AppendBye(nil, d.Reason, d.Reconnect)
+	case *wire.UserChanges:
+		return wire.AppendUserChanges(nil, d)
 	case *wire.OK:
 		return d.Fields
 	case *wire.Failure:

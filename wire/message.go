@@ -14,6 +14,7 @@ const (
 	MessageLeave    = "leave"    // room
 	MessageSet      = "set"      // room, status?, data?, replace?
 	MessageSnapshot = "snapshot" // room
+	MessageUsers    = "users"    // users
 	MessagePing     = "ping"
 )
 
@@ -33,6 +34,7 @@ type Message struct {
 	Tier    Tier
 	Since   *Since // nil if not given
 	Token   string
+	Users   []rollcall.UserID // each once; nil if there are none
 	// Err is why the message cannot be used; ID, and Type as far as it could be
 	// read, tell whom to answer.
 	Err *rollcall.Error
@@ -111,13 +113,18 @@ func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
 			f.since(&m.Since)
 		case "token":
 			f.text(&m.Token)
+		case "users":
+			m.Users = readIDs[rollcall.UserID](&f, limits.LookupUsers)
 		}
 	}
 	if f.err != nil || len(has) == 0 {
 		return f.err
 	}
-	if has[0] == "token" {
+	switch has[0] {
+	case "token":
 		return required("token", m.Token != "")
+	case "users":
+		return required("users", m.Users != nil)
 	}
 	return required("room", m.Room != "")
 }
@@ -132,6 +139,7 @@ var messageFields = map[string]fieldNames{
 	MessageLeave:    {"room"},
 	MessageSet:      {"room", "status", "data", "replace"},
 	MessageSnapshot: {"room"},
+	MessageUsers:    {"users"},
 	MessagePing:     {},
 }
 

@@ -30,7 +30,9 @@ type messageExpects struct {
 	Tier    wire.Tier       `json:"tier"`
 	Since   *sinceExpects   `json:"since"`
 	Token   string          `json:"token"`
-	Error   *refusal        `json:"error"`
+
+	Users []rollcall.UserID `json:"users"`
+	Error *refusal          `json:"error"`
 }
 
 type sinceExpects struct {
@@ -41,7 +43,7 @@ type sinceExpects struct {
 func expects(m *wire.Message) messageExpects {
 	e := messageExpects{
 		Type: m.Type, ID: string(m.ID), Room: m.Room, Status: m.Status.String(), Data: string(m.Data),
-		Replace: m.Replace, Observe: m.Observe, Tier: m.Tier, Token: m.Token,
+		Replace: m.Replace, Observe: m.Observe, Tier: m.Tier, Token: m.Token, Users: m.Users,
 	}
 	if m.Since != nil {
 		e.Since = &sinceExpects{m.Since.Epoch, m.Since.Version}

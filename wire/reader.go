@@ -13,7 +13,7 @@ const eventDepth = rollcall.MaxDepth + 8
 // DecodeEvent reads the body of an event; a "type" in it is ignored, as is every
 // other field that is not known. The result is a pointer to [Ready], [Snapshot]
 // (also for mode), [Resumed], [RoomDiff], [Count], [EndedLease], [ServerBeat],
-// [Health], [Expiring], [Bye], [OK], [Failure] or [Pong]; nil without an error
+// [Health], [Expiring], [Bye], [UserChanges], [OK], [Failure] or [Pong]; nil without an error
 // for an event of a later release, which a client ignores. The error is a
 // [*rollcall.Error]: the client cannot know what it missed and starts again from
 // a snapshot.
@@ -51,6 +51,7 @@ var readers = map[Event]func(*fields) any{
 	EventHealth:   readHealth,
 	EventExpiring: readExpiring,
 	EventBye:      readBye,
+	EventUsers:    readUserChanges,
 	EventOK:       readOK,
 	EventError:    readFailure,
 	EventPong:     readPong,

@@ -21,8 +21,12 @@ var bodyReaders = map[string]func(raw []byte) (any, error){
 	"lease":   func(raw []byte) (any, error) { return wire.DecodeLease(raw, &limits) },
 	"patch":   func(raw []byte) (any, error) { return wire.DecodePatch(raw, &limits) },
 	"kick":    func(raw []byte) (any, error) { return wire.DecodeKick(raw) },
-	"users":   func(raw []byte) (any, error) { return wire.DecodeUsers(raw, 3) },
-	"rooms":   func(raw []byte) (any, error) { return wire.DecodeRooms(raw, 3) },
+	"watch":   func(raw []byte) (any, error) { return wire.DecodeWatch(raw, 3) },
+
+	"disconnect": func(raw []byte) (any, error) { return wire.DecodeDisconnect(raw) },
+
+	"users": func(raw []byte) (any, error) { return wire.DecodeUsers(raw, 3) },
+	"rooms": func(raw []byte) (any, error) { return wire.DecodeRooms(raw, 3) },
 }
 
 func TestRequestBodies(t *testing.T) {
@@ -51,6 +55,10 @@ func TestRequestBodies(t *testing.T) {
 		{"kick", ``, time.Minute},
 		{"kick", `{"banMs":0}`, time.Duration(0)},
 		{"kick", `{"banMs":5000}`, 5 * time.Second},
+		{"watch", `{"users":["b","a","b"],"resume":"r"}`, wire.Watch{Users: []rollcall.UserID{"b", "a"}, Resume: "r"}},
+		{"watch", `{"users":[]}`, wire.Watch{Users: []rollcall.UserID{}}},
+		{"disconnect", ``, ""},
+		{"disconnect", `{"session":"s1"}`, "s1"},
 		{"users", `{"users":[]}`, []rollcall.UserID{}},
 		{"users", `{"users":["b","a","b"]}`, []rollcall.UserID{"b", "a"}},
 		{"users", `{"users":["a|b","__proto__","\u0061"]}`, []rollcall.UserID{"a|b", "__proto__", "a"}},
@@ -87,6 +95,12 @@ func TestRequestBodiesThatAreRefusedNameTheField(t *testing.T) {
 		{"beat", `{"n":9007199254740992}`, "n ", bad},
 		{"beat", `{"resume":5}`, "resume", bad},
 		{"release", `{"closing":"true"}`, "closing", bad},
+		{"watch", `{}`, "users", bad},
+		{"watch", `{"users":["a","b","c","d"]}`, "users", large(3)},
+		{"watch", `{"users":["."]}`, "users", bad},
+		{"disconnect", `{"session":5}`, "session", bad},
+		{"disconnect", `{"session":""}`, "session", refusal{rollcall.CodeBadRequest, 256}},
+		{"disconnect", `{"session":null}`, "session", bad},
 		{"release", `{"closing":null}`, "closing", bad},
 		{"token", ``, "token", bad},
 		{"token", `{"token":""}`, "token", bad},
