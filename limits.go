@@ -18,6 +18,14 @@ type Limits struct {
 	Data  int // bytes of a connection's data, after merging (1 KiB): too_large
 	Frame int // bytes of a WebSocket message or a request body (64 KiB): too_large, 1009
 
+	Signal           int           // bytes of the data of a signal (1 KiB): too_large
+	SignalKind       int           // bytes of the kind of a signal (64): too_large
+	SignalKinds      int           // kinds of one connection in one room (8): too_large
+	SignalDocVersion int           // bytes of a docVersion (256): too_large
+	SignalsPerSecond float64       // signals per connection (20): coalesced, newest wins
+	MinSignalTTL     time.Duration // how long a signal may be asked to live (1 s): clamped
+	MaxSignalTTL     time.Duration // and at most (10 min): clamped
+
 	SetsPerSecond     float64 // sets per connection (10): coalesced, newest wins
 	MessagesPerSecond float64 // other messages per connection (50): rate_limited, then 4529
 	MessageBurst      float64 // burst of those (200)
@@ -43,6 +51,8 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Info: 2048, Data: 1024, Frame: 65536,
+		Signal: 1024, SignalKind: 64, SignalKinds: 8, SignalDocVersion: 256, SignalsPerSecond: 20,
+		MinSignalTTL: time.Second, MaxSignalTTL: 10 * time.Minute,
 		SetsPerSecond: 10, MessagesPerSecond: 50, MessageBurst: 200,
 		RoomsPerConnection: 50, ConnectionsPerUser: 50,
 		CountRooms: 500, LookupUsers: 1000, PageMembers: 200,
