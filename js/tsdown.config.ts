@@ -2,7 +2,7 @@ import { defineConfig } from 'tsdown'
 
 // One file per module, so that what an application does not import is not in its bundle.
 export default defineConfig({
-  entry: ['src/index.ts', 'src/core/index.ts'],
+  entry: ['src/index.ts', 'src/core/index.ts', 'src/react.ts', 'src/vue.ts', 'src/svelte.ts', 'src/solid.ts'],
   format: 'esm',
   platform: 'neutral',
   target: 'es2022',

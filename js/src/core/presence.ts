@@ -4,7 +4,7 @@ import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
 import type { Mode, RosterFrame } from './frame.ts'
-import type { LeaveReason, Member, Status } from './member.ts'
+import { type JsonObject, type LeaveReason, type Member, type Status, sameJson } from './member.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
 import { type Readable, Store } from './store.ts'
 import type { Answer, Entry, Stream } from './stream.ts'
@@ -43,6 +43,8 @@ export interface RoomStores {
   /** Counts mode: some of the longest present. */
   readonly sample: Readable<readonly Member[]>
   readonly count: Readable<number>
+  /** What you have set here yourself, at once; `self.data` is what the server shows. */
+  readonly data: Readable<JsonObject>
   /** Null before the first snapshot. */
   readonly mode: Readable<Mode | null>
   readonly connection: Readable<ConnectionState>
@@ -68,7 +70,14 @@ const behindMs = 1_200
 /** However wrong a server may be, it is not asked more often than this. */
 const askEveryMs = 1_000
 
-const healthy: Health = { stale: true, settling: false, store: 'ok', staleMs: 0, error: null, ended: null }
+export const healthy: Health = {
+  stale: true,
+  settling: false,
+  store: 'ok',
+  staleMs: 0,
+  error: null,
+  ended: null,
+}
 
 /** One room of a client: joins what is wanted (Desired) to what is known (Roster), and shows it. */
 export class Presence implements RoomStores {
@@ -80,6 +89,7 @@ export class Presence implements RoomStores {
   readonly members: Store<readonly Member[]>
   readonly sample: Store<readonly Member[]>
   readonly count: Store<number>
+  readonly data: Store<JsonObject>
   readonly mode: Store<Mode | null>
   readonly health: Store<Health>
   readonly connection: Readable<ConnectionState>
@@ -115,6 +125,7 @@ export class Presence implements RoomStores {
     this.members = new Store<readonly Member[]>([], report)
     this.sample = new Store<readonly Member[]>([], report)
     this.count = new Store(0, report)
+    this.data = new Store<JsonObject>({}, report)
     this.mode = new Store<Mode | null>(null, report)
     this.health = new Store(healthy, report)
   }
@@ -152,8 +163,11 @@ export class Presence implements RoomStores {
 
   set(value: unknown, replace: boolean): void {
     this.desired.set(value, replace)
+    const { data } = this.desired
+    const tell = data === null || sameJson(data, this.data.get()) ? undefined : this.data.put(data)
     // Before the first join there is nobody to tell: the join tells the whole.
     if (this.#stream !== null) this.#throttle.request()
+    tell?.()
   }
 
   /** The status may have changed: chosen, or by the activity of the page. */

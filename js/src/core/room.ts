@@ -22,6 +22,7 @@ export class Room implements RoomStores {
   readonly members: RoomStores['members']
   readonly sample: RoomStores['sample']
   readonly count: RoomStores['count']
+  readonly data: RoomStores['data']
   readonly mode: RoomStores['mode']
   readonly connection: RoomStores['connection']
   readonly health: RoomStores['health']
@@ -38,6 +39,7 @@ export class Room implements RoomStores {
     this.members = presence.members
     this.sample = presence.sample
     this.count = presence.count
+    this.data = presence.data
     this.mode = presence.mode
     this.connection = presence.connection
     this.health = presence.health
