@@ -64,12 +64,12 @@ func (u *InspectedUser) Fold() {
 // Inspect tells what is known of a room; of one user alone if only is not "".
 func (p *Partition) Inspect(now time.Time, id RoomID, only UserID) *Inspection {
 	p.begin(now)
-	in := &Inspection{Room: id, Mode: "full", Epoch: p.epoch, Version: p.version, SettlingMs: p.Settling().Milliseconds(), Users: []InspectedUser{}}
+	in := &Inspection{Room: id, Mode: ModeFull.String(), Epoch: p.epoch, Version: p.version, SettlingMs: p.Settling().Milliseconds(), Users: []InspectedUser{}}
 	r := p.rooms[id]
 	if r == nil {
 		return in
 	}
-	in.Version, in.Count, in.Connections = r.version, len(r.users), r.connections
+	in.Version, in.Count, in.Connections, in.Mode = r.version, len(r.users), r.connections, r.mode.String()
 	r.order.before(0, func(joined Version, u *user) bool {
 		if only != "" && u.member.User != only {
 			return true

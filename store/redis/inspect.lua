@@ -9,8 +9,7 @@ if not head[1] then return {'', 0, 'full', 0, 0, 0} end
 local m = load_room(room)
 local v = m.version
 if m.members == 0 then v = math.max(version, 1) end
-local mode = redis.call('HGET', P .. 'm:' .. room, 'mode')
-local answers = {epoch, v, mode or 'full', m.members, m.leases, settling()}
+local answers = {epoch, v, m.mode == COUNTS and 'counts' or 'full', m.members, m.leases, settling()}
 
 local function tell(name, raw)
   local told = {name, raw}
