@@ -12,6 +12,9 @@ type Roster struct {
 	order   joinOrder[*entry]
 	recent  entry // ring of the entries, the most recently changed first
 	left    []departure
+	// gaps are the stretches of versions that a snapshot has skipped, oldest
+	// first: what changed when within them is not known.
+	gaps []versionGap
 	// unconfirmed are members that the store has lost and may hear of again.
 	unconfirmed map[UserID]bool
 }
@@ -33,6 +36,12 @@ type departure struct {
 	joined, version Version
 }
 
+// versionGap is the versions between two that are known.
+type versionGap struct{ from, to Version }
+
+// gapsKept bounds the memory of gaps.
+const gapsKept = 16
+
 // departuresKept bounds the memory of departures: a viewer that is further
 // behind takes a snapshot.
 const departuresKept = 256
@@ -49,7 +58,7 @@ func (r *Roster) load(s *Answer) {
 	r.entries = make(map[UserID]*entry, len(s.Members))
 	r.unconfirmed = nil
 	r.order = joinOrder[*entry]{}
-	r.left = nil
+	r.left, r.gaps = nil, nil
 	r.recent.prev, r.recent.next = &r.recent, &r.recent
 	for i := len(s.Members) - 1; i >= 0; i-- {
 		r.put(s.Members[i], 0, 0)
@@ -152,8 +161,19 @@ func (r *Roster) Mend(s *Answer) {
 	}
 	r.epoch = s.Epoch
 	if changed || s.Version > r.version {
+		r.skip(version)
 		r.version = version
 	}
+}
+
+// skip notes that nothing is known of the versions before to that are yet to
+// come. Somebody who was told one of them elsewhere needs a snapshot.
+func (r *Roster) skip(to Version) {
+	if len(r.gaps) == gapsKept {
+		r.floor = max(r.floor, r.gaps[0].to)
+		r.gaps = append(r.gaps[:0], r.gaps[1:]...)
+	}
+	r.gaps = append(r.gaps, versionGap{r.version, to})
 }
 
 // mendMissing removes who is not in the snapshot, or keeps them while the store
@@ -233,6 +253,11 @@ func (r *Roster) remove(l Leave, version Version) {
 func (r *Roster) Since(v Version) (d Diff, ok bool) {
 	if v < r.floor || v > r.version {
 		return Diff{}, false
+	}
+	for _, g := range r.gaps {
+		if v > g.from && v < g.to {
+			return Diff{}, false
+		}
 	}
 	d = Diff{Prev: v, Version: r.version, Count: len(r.entries)}
 	var returned map[UserID]bool

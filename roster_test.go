@@ -243,3 +243,16 @@ func TestMendWhileTheStoreSettles(t *testing.T) {
 		t.Errorf("after settling viewers were told %+v, %v; want that bo has gone", d, ok)
 	}
 }
+
+// What a snapshot skipped is known elsewhere, perhaps: whoever comes with a
+// version from there is not told what it knows already.
+func TestSinceAVersionThatASnapshotSkipped(t *testing.T) {
+	ana, bo := person("ana", 1), person("bo", 1)
+	r := rollcall.NewRoster(snapshotAt(10, ana))
+	r.Mend(snapshotAt(20, bo, ana))
+	for v, want := range map[rollcall.Version]bool{9: false, 10: true, 11: false, 15: false, 19: false, 20: true, 21: false} {
+		if _, ok := r.Since(v); ok != want {
+			t.Errorf("since %d: known %v, want %v", v, ok, want)
+		}
+	}
+}
