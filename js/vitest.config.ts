@@ -11,12 +11,27 @@ const svelte = {
 }
 
 export default defineConfig({
-  plugins: [svelte],
-  resolve: { conditions },
-  ssr: { resolve: { conditions } },
   test: {
-    include: ['test/**/*.test.ts'],
-    restoreMocks: true,
-    server: { deps: { inline: [/svelte/, /solid-js/] } },
+    projects: [
+      {
+        test: {
+          name: 'client',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/adapter/**'],
+          restoreMocks: true,
+        },
+      },
+      {
+        plugins: [svelte],
+        resolve: { conditions },
+        ssr: { resolve: { conditions } },
+        test: {
+          name: 'adapters',
+          include: ['test/adapter/**/*.test.ts'],
+          restoreMocks: true,
+          server: { deps: { inline: [/svelte/, /solid-js/] } },
+        },
+      },
+    ],
   },
 })
