@@ -32,6 +32,10 @@ func (m *Message) Append(b []byte) []byte {
 		b = append(b, '}')
 	}
 	b = appendTextField(b, "token", m.Token)
+	if m.Signal != nil {
+		b = appendTextField(b, "kind", m.Signal.Kind)
+		b = appendSignalRequest(b, m.Signal)
+	}
 	if m.Users != nil {
 		b = append(b, ',')
 		b = append(b, AppendUsers(nil, m.Users)[1:]...)

@@ -17,12 +17,12 @@ const (
 	EventHealth   Event = "health"
 	EventExpiring Event = "expiring"
 	EventBye      Event = "bye"
+	EventSignals  Event = "signals"
 	EventUsers    Event = "users"
 )
 
 // Events of a later release: the names are taken, the bodies are not written yet.
 const (
-	EventSignals  Event = "signals"
 	EventContacts Event = "contacts"
 	EventPage     Event = "page"
 )

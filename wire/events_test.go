@@ -60,8 +60,36 @@ type eventInput struct {
 	Message     string        `json:"message,omitempty"`
 	Limit       int           `json:"limit,omitempty"`
 
+	Signals []signalInput `json:"signals,omitempty"`
+	Full    bool          `json:"full,omitempty"`
+
 	Present []userInput       `json:"present,omitempty"`
 	Absent  []rollcall.UserID `json:"absent,omitempty"`
+}
+
+// signalInput is a signal; data and docVersion are JSON texts, "" for none.
+type signalInput struct {
+	User       rollcall.UserID       `json:"user"`
+	Connection rollcall.ConnectionID `json:"connection"`
+	Kind       string                `json:"kind"`
+	Data       string                `json:"data,omitempty"`
+	DocVersion string                `json:"docVersion,omitempty"`
+	TTLMs      int64                 `json:"ttlMs,omitempty"`
+}
+
+func (in *eventInput) signals() []rollcall.Signal {
+	var all []rollcall.Signal
+	for _, s := range in.Signals {
+		signal := rollcall.Signal{User: s.User, Connection: s.Connection, Kind: s.Kind, TTL: millis(s.TTLMs)}
+		if s.Data != "" {
+			signal.Data = json.RawMessage(s.Data)
+		}
+		if s.DocVersion != "" {
+			signal.DocVersion = json.RawMessage(s.DocVersion)
+		}
+		all = append(all, signal)
+	}
+	return all
 }
 
 type userInput struct {
@@ -154,6 +182,8 @@ func (v *eventVector) encode(t *testing.T) []byte {
 			return wire.AppendBye(nil, wire.ByeReason(in.Reason), wire.DontReconnect)
 		}
 		return wire.AppendBye(nil, wire.ByeReason(in.Reason), millis(*in.ReconnectMs))
+	case wire.EventSignals:
+		return wire.AppendSignals(nil, in.Room, in.signals(), in.Full)
 	case wire.EventUsers:
 		return wire.AppendUserChanges(nil, in.userChanges())
 	case wire.EventOK:
@@ -193,6 +223,8 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 		return wire.AppendExpiring(nil, d.In)
 	case *wire.Bye:
 		return wire.AppendBye(nil, d.Reason, d.Reconnect)
+	case *wire.Signals:
+		return wire.AppendSignals(nil, d.Room, d.Signals, d.Full)
 	case *wire.UserChanges:
 		return wire.AppendUserChanges(nil, d)
 	case *wire.OK:

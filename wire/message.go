@@ -14,6 +14,7 @@ const (
 	MessageLeave    = "leave"    // room
 	MessageSet      = "set"      // room, status?, data?, replace?
 	MessageSnapshot = "snapshot" // room
+	MessageSignal   = "signal"   // room, kind, data, docVersion?, ttlMs?
 	MessageUsers    = "users"    // users
 	MessagePing     = "ping"
 )
@@ -35,6 +36,7 @@ type Message struct {
 	Since   *Since // nil if not given
 	Token   string
 	Users   []rollcall.UserID // each once; nil if there are none
+	Signal  *rollcall.Signal  // kind, data, docVersion and ttlMs of a signal; its data is any value, nil for null
 	// Err is why the message cannot be used; ID, and Type as far as it could be
 	// read, tell whom to answer.
 	Err *rollcall.Error
@@ -91,6 +93,9 @@ func decodeMessage(raw []byte, limits *rollcall.Limits) (m Message) {
 
 // decode reads the fields that the type has.
 func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
+	if m.Type == MessageSignal {
+		return m.decodeSignal(f, limits)
+	}
 	has := messageFields[m.Type]
 	for f.next() {
 		if !has.field(f.key) {
@@ -127,6 +132,25 @@ func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
 		return required("users", m.Users != nil)
 	}
 	return required("room", m.Room != "")
+}
+
+func (m *Message) decodeSignal(f fields, limits *rollcall.Limits) *rollcall.Error {
+	m.Signal = new(rollcall.Signal)
+	given := false
+	for f.next() {
+		switch string(f.key) {
+		case "room":
+			f.room(&m.Room)
+		case "data":
+			given = true
+			f.signal(m.Signal, limits)
+		default:
+			f.signal(m.Signal, limits)
+		}
+	}
+	f.need("room", m.Room != "")
+	f.needSignal(m.Signal, given, limits)
+	return f.err
 }
 
 // fieldNames are the fields of a type, the one that is required first.

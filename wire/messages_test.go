@@ -30,9 +30,18 @@ type messageExpects struct {
 	Tier    wire.Tier       `json:"tier"`
 	Since   *sinceExpects   `json:"since"`
 	Token   string          `json:"token"`
+	Signal  *signalExpects  `json:"signal"`
 
 	Users []rollcall.UserID `json:"users"`
 	Error *refusal          `json:"error"`
+}
+
+// signalExpects is a signal; data and docVersion are JSON texts, "" for null.
+type signalExpects struct {
+	Kind       string `json:"kind"`
+	Data       string `json:"data"`
+	DocVersion string `json:"docVersion"`
+	TTLMs      int64  `json:"ttlMs"`
 }
 
 type sinceExpects struct {
@@ -44,6 +53,9 @@ func expects(m *wire.Message) messageExpects {
 	e := messageExpects{
 		Type: m.Type, ID: string(m.ID), Room: m.Room, Status: m.Status.String(), Data: string(m.Data),
 		Replace: m.Replace, Observe: m.Observe, Tier: m.Tier, Token: m.Token, Users: m.Users,
+	}
+	if s := m.Signal; s != nil {
+		e.Signal = &signalExpects{s.Kind, string(s.Data), string(s.DocVersion), s.TTL.Milliseconds()}
 	}
 	if m.Since != nil {
 		e.Since = &sinceExpects{m.Since.Epoch, m.Since.Version}
@@ -104,7 +116,7 @@ func FuzzDecodeMessages(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"join","id":1,"room":"r","since":{"epoch":"e","version":1}}`,
 		`[{"type":"set","id":"x","room":"r","data":{"a":[1,{}]},"status":"idle"},5,{"type":"x","id":{}}]`,
-		`{"type":"set","data":{"x":NaN},"id":"late\u0061"}`, `[{}`, `[{"id":"\ud83d","type":1}]`, `{"id":"\`, `[[]]`, `{"a":}`, `{"a"}`, `[,]`,
+		`{"type":"set","data":{"x":NaN},"id":"late\u0061"}`, `[{}`, `[{"id":"\ud83d","type":1}]`, `{"id":"\`, `[[]]`, `{"a":}`, `{"type":"signal","room":"r","kind":"cursor","data":{"x":1},"docVersion":"v","ttlMs":5}`, `{"a"}`, `[,]`,
 	} {
 		f.Add([]byte(s))
 	}

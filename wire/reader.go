@@ -51,6 +51,7 @@ var readers = map[Event]func(*fields) any{
 	EventHealth:   readHealth,
 	EventExpiring: readExpiring,
 	EventBye:      readBye,
+	EventSignals:  readSignals,
 	EventUsers:    readUserChanges,
 	EventOK:       readOK,
 	EventError:    readFailure,

@@ -25,6 +25,8 @@ var bodyReaders = map[string]func(raw []byte) (any, error){
 
 	"disconnect": func(raw []byte) (any, error) { return wire.DecodeDisconnect(raw) },
 
+	"signals": func(raw []byte) (any, error) { return wire.DecodeSignals(raw, &limits) },
+
 	"users": func(raw []byte) (any, error) { return wire.DecodeUsers(raw, 3) },
 	"rooms": func(raw []byte) (any, error) { return wire.DecodeRooms(raw, 3) },
 }
@@ -59,6 +61,15 @@ func TestRequestBodies(t *testing.T) {
 		{"watch", `{"users":[]}`, wire.Watch{Users: []rollcall.UserID{}}},
 		{"disconnect", ``, ""},
 		{"disconnect", `{"session":"s1"}`, "s1"},
+		{
+			"signals", `{"kind":"cursor","data":{ "x": 1 },"docVersion":482,"ttlMs":0,"resume":"r"}`,
+			wire.SignalsRequest{Resume: "r", Signals: []rollcall.Signal{{Kind: "cursor", Data: json.RawMessage(`{"x":1}`), DocVersion: json.RawMessage("482"), TTL: time.Millisecond}}},
+		},
+		{
+			"signals", `[{"kind":"typing","data":null}, {"kind":"a","data":true,"ttlMs":5000}]`,
+			wire.SignalsRequest{Signals: []rollcall.Signal{{Kind: "typing"}, {Kind: "a", Data: json.RawMessage("true"), TTL: 5 * time.Second}}},
+		},
+		{"signals", `[]`, wire.SignalsRequest{}},
 		{"users", `{"users":[]}`, []rollcall.UserID{}},
 		{"users", `{"users":["b","a","b"]}`, []rollcall.UserID{"b", "a"}},
 		{"users", `{"users":["a|b","__proto__","\u0061"]}`, []rollcall.UserID{"a|b", "__proto__", "a"}},
@@ -119,6 +130,12 @@ func TestRequestBodiesThatAreRefusedNameTheField(t *testing.T) {
 		{"lease", `{"connection":5}`, "connection", bad},
 		{"patch", `{"replace":1}`, "replace", bad},
 		{"kick", `{"banMs":null}`, "banMs", bad},
+		{"signals", ``, "kind", bad},
+		{"signals", `5`, "body", bad},
+		{"signals", `[5]`, "body", bad},
+		{"signals", `[{"kind":"a","data":1},{"kind":"b"}]`, "data", bad},
+		{"signals", `{"kind":"a","data":"` + strings.Repeat("x", 1023) + `"}`, "data", large(1024)},
+		{"signals", `[` + strings.Repeat(`{"kind":"a","data":1},`, 256) + `{"kind":"a","data":1}]`, "body", large(256)},
 		{"users", `{}`, "users", bad},
 		{"users", ``, "users", bad},
 		{"users", `{"users":"a"}`, "users", bad},
@@ -141,6 +158,7 @@ func TestClientsBodiesAreReadAsWritten(t *testing.T) {
 	release := wire.Release{Closing: true, Resume: "r"}
 	token := wire.Token{Token: "t"}
 	lease := wire.LeaseRequest{Status: rollcall.StatusIdle, Data: json.RawMessage(`{"a":1}`), HasTTL: true, TTL: time.Minute, User: "u|v", Info: json.RawMessage(`{}`), Connection: "c", Resume: "r"}
+	signal := rollcall.Signal{Kind: "a\n", Data: json.RawMessage("[1]"), DocVersion: json.RawMessage(`"v"`), TTL: time.Minute}
 	patch := wire.Patch{Data: json.RawMessage(`{}`), Replace: true}
 	for _, c := range []struct {
 		reader string
@@ -156,6 +174,8 @@ func TestClientsBodiesAreReadAsWritten(t *testing.T) {
 		{"lease", (&wire.LeaseRequest{}).Append(nil), wire.LeaseRequest{}},
 		{"patch", patch.Append(nil), patch},
 		{"kick", wire.AppendKick(nil, time.Hour), time.Hour},
+		{"signals", wire.AppendSignal(nil, &signal), wire.SignalsRequest{Signals: []rollcall.Signal{signal}}},
+		{"signals", wire.AppendSignal(nil, &rollcall.Signal{Kind: "a"}), wire.SignalsRequest{Signals: []rollcall.Signal{{Kind: "a"}}}},
 		{"users", wire.AppendUsers(nil, []rollcall.UserID{"a", "b"}), []rollcall.UserID{"a", "b"}},
 		{"rooms", wire.AppendRooms(nil, []rollcall.RoomID{"a"}), []rollcall.RoomID{"a"}},
 	} {
@@ -188,7 +208,7 @@ func TestSince(t *testing.T) {
 func FuzzDecodeBodies(f *testing.F) {
 	for _, s := range []string{
 		`{"n":1,"resume":"r"}`, `{"closing":true}`, `{"token":"t"}`, `{"status":"idle","data":{},"ttlMs":1,"user":"u","info":{},"connection":"c"}`,
-		`{"users":["a","b"]}`, `{"rooms":["a"]}`, `{"banMs":1}`, ``, `[`, `{"users":[`, `{"data":{"a":"\ud83d"}}`, `{"replace":tru}`,
+		`{"users":["a","b"]}`, `{"rooms":["a"]}`, `[{"kind":"a","data":[1]}]`, `{"kind":"a","data":null}`, `{"banMs":1}`, ``, `[`, `{"users":[`, `{"data":{"a":"\ud83d"}}`, `{"replace":tru}`,
 	} {
 		f.Add([]byte(s))
 	}
