@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,16 +19,31 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rollcall": main})
+	testscript.Main(leakless{m}, map[string]func(){"rollcall": main})
+}
+
+// leakless are tests that leave no goroutine behind.
+type leakless struct{ *testing.M }
+
+func (m leakless) Run() int {
+	code := m.M.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // TestScripts runs testdata/*.txtar. Besides the usual commands there are
 //
 //	fails CODE ARG...      runs rollcall, which must exit with the code
 //	get URL CODE           asks until the answer has the status code
+//	post URL BODY CODE     asks once; the answer goes to the file "answer"
 //
 // and, for programs that run until they are told to stop:
 //
@@ -35,9 +51,16 @@ func TestMain(m *testing.M) {
 //	until NAME PATTERN     waits for a line of its output; named groups go to the environment
 //	signal NAME TERM|INT   sends it a signal
 //	exits NAME CODE        waits for its end
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata", nil) }
+
+// runScripts runs the scripts of a folder, which have more commands.
+func runScripts(t *testing.T, dir string, more map[string]func(*testscript.TestScript, bool, []string)) {
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"fails": fails, "get": get, "post": post, "start": start, "until": until, "signal": signalProgram, "exits": exits,
+	}
+	maps.Copy(commands, more)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -46,9 +69,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=10")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": fails, "get": get, "start": start, "until": until, "signal": signalProgram, "exits": exits,
-		},
+		Cmds: commands,
 	})
 }
 
@@ -145,6 +166,21 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: post URL BODY CODE")
+	}
+	response, err := http.Post(args[0], "application/json", strings.NewReader(args[1]))
+	ts.Check(err)
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("answer"), raw, 0o600))
+	if got := strconv.Itoa(response.StatusCode); got != args[2] {
+		ts.Fatalf("%s answers %s %s, want %s", args[0], got, raw, args[2])
+	}
+}
+
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME ARG...")
@@ -155,7 +191,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd = exec.CommandContext(context.Background(), path, args[1:]...)
 	p.cmd.Args[0] = "rollcall"
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GORACE", "ROLLCALL_URL", "ROLLCALL_TOKEN", "ROLLCALL_JWT_SECRET", "ROLLCALL_LISTEN"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GORACE", "ROLLCALL_URL", "ROLLCALL_TOKEN", "ROLLCALL_JWT_SECRET", "ROLLCALL_LISTEN", "ROLLCALL_STORE"} {
 		if v := ts.Getenv(name); v != "" {
 			p.cmd.Env = append(p.cmd.Env, name+"="+v)
 		}

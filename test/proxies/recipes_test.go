@@ -257,7 +257,7 @@ func TestPlainNginxHoldsAQuietStream(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, harness.Config{Tokens: true, Process: true, Lease: 30 * time.Second, Beat: 9 * time.Second})
 	_, found := doctor(t, plain(t, s, ""), "--token", token(s, "doc"), "--hold", "70s")
-	if f := found["idle"]; f.Verdict != "ok" || !strings.HasPrefix(f.Seen, "held for 1m10s, with 7 beats") && !strings.HasPrefix(f.Seen, "held for 1m10s, with 8 beats") {
+	if f := found["idle"]; f.Verdict != "ok" || !strings.HasPrefix(f.Seen, "held for 1m10s; beats: 7") && !strings.HasPrefix(f.Seen, "held for 1m10s; beats: 8") {
 		t.Errorf("%+v", f)
 	}
 }

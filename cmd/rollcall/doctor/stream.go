@@ -395,7 +395,7 @@ func (s *stream) checkHold(ctx context.Context) Finding {
 		case errors.Is(err, context.DeadlineExceeded) && beats == 0 && hold > beat*12/10:
 			return wrong(name, "something in between holds small events back: switch its buffering off for /v1/", "no beat came in %s; one was due every %s", short(held), short(beat))
 		case errors.Is(err, context.DeadlineExceeded):
-			return ok(name, "held for %s, with %d beats", short(held), beats)
+			return ok(name, "held for %s; beats: %d", short(held), beats)
 		case errors.Is(err, errBye):
 			return advice(name, "try again later", "the server ended the stream after %s: %s", short(held), e.data)
 		case errors.Is(err, errCut):
