@@ -14,7 +14,9 @@ type PartitionOptions struct {
 	// from before: for one lease, members that are missing may be on their way
 	// back.
 	Settling bool
-	// Version is the version to go on from, after a restart with saved state.
+	// Version is the version to go on from, after a restart with saved state. Versions
+	// begin near the time in any case, so that they rise over lost memory, also those of
+	// rooms that nobody is in.
 	Version Version
 }
 
@@ -67,7 +69,7 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 	p := &Partition{
 		modes: o.Modes,
 		index: o.Index, epoch: o.Epoch, timing: o.Timing, limits: o.Limits,
-		version: o.Version, rooms: make(map[RoomID]*room),
+		version: max(o.Version, Version(now.UnixMicro())), rooms: make(map[RoomID]*room),
 		bans: make(map[roomUser]time.Duration), revoked: make(map[UserID]Revoked),
 	}
 	p.clock.Clamp = o.Timing.ClockClamp()

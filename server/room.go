@@ -35,6 +35,7 @@ type room struct {
 	since    time.Time         // Guarded by mu. The oldest change that is not yet fanned out.
 	notified rollcall.Version  // Guarded by mu. The version of the last fan-out.
 	ticked   instant           // Guarded by mu. When that was.
+	signals  *roomSignals      // Guarded by mu. nil before the first.
 	snapshot encoded           // Guarded by mu. An empty body has yet to be made; its array is used again.
 	diffs    []encoded         // Guarded by mu. From several versions to the present one.
 }
@@ -59,6 +60,9 @@ func (h *hub) watch(ctx context.Context, id rollcall.RoomID) *room {
 	}
 	r.holders++
 	shard.mu.Unlock()
+	if h.post != nil {
+		h.post.subscribe(r)
+	}
 	if r.load(ctx) != nil {
 		h.keeper.read(r)
 	}
@@ -82,12 +86,17 @@ func (h *hub) dropIdle(now instant) {
 		shard := &h.rooms[i]
 		shard.mu.Lock()
 		for id, r := range shard.rooms {
-			if r.holders == 0 && now.sub(r.idle) > h.timing.Lease {
+			r.mu.Lock()
+			if r.holders == 0 && now.sub(r.idle) > h.timing.Lease && !r.signallingLocked() {
+				if sg := r.signals; sg != nil && sg.stop != nil {
+					sg.stop()
+				}
+				r.mu.Unlock()
 				delete(shard.rooms, id)
 				h.metrics.watched.Dec()
 				continue
 			}
-			r.mu.Lock()
+			r.signals.dropEncodedLocked()
 			r.snapshot, r.diffs = encoded{}, nil
 			r.mu.Unlock()
 		}
@@ -235,6 +244,7 @@ func (r *room) tick(now instant, due []*connection) (_ []*connection, wait time.
 	r.queued = false
 	r.ticked = now
 	_, r.notified = r.positionLocked()
+	r.signals.notifyLocked()
 	for _, s := range r.viewers {
 		if s.c.queued.CompareAndSwap(false, true) {
 			due = append(due, s.c)
@@ -286,7 +296,7 @@ func (r *room) snapshotLocked() []byte {
 			return r.snapshot.body
 		}
 		members := r.roster.Members()
-		r.snapshot.body = wire.AppendSnapshot(r.snapshot.body[:0], r.id, r.roster.Epoch(), r.roster.Version(),
+		r.snapshot.body = wire.AppendSnapshot(r.snapshot.body[:0], r.id, r.epochLocked(), r.roster.Version(),
 			len(members), members, settling)
 	}
 	return r.snapshot.body

@@ -25,7 +25,7 @@ import (
 )
 
 // The simulator: several nodes on one store in virtual time, with a feed that
-// loses, delays and repeats, nodes that are cut off or killed, and clients that
+// loses, delays and repeats, a store that forgets, nodes that are cut off or killed, and clients that
 // come, go, die and move. Whoever lives is never shown leaving, and in the end
 // every view is the truth.
 
@@ -36,24 +36,38 @@ var (
 
 // simStore is one memory that all nodes share.
 type simStore struct {
-	memory *store.Memory
+	memory atomic.Pointer[store.Memory]
 	mu     sync.Mutex
 	nodes  []*simNode                  // Guarded by mu.
 	latest [rollcall.Partitions]uint64 // Guarded by mu. The newest frame.
 }
 
 func newSimStore() *simStore {
-	s := &simStore{memory: store.NewMemory(store.MemoryOptions{Settled: true})}
-	s.memory.Feed(func(f *rollcall.Frame) {
+	s := &simStore{}
+	s.remember(store.NewMemory(store.MemoryOptions{Settled: true}))
+	return s
+}
+
+func (s *simStore) remember(m *store.Memory) {
+	m.Feed(func(f *rollcall.Frame) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.memory.Load() != m {
+			return
+		}
 		s.latest[f.Partition] = f.Seq
 		for _, n := range s.nodes {
 			n.push(f)
 		}
 	})
-	return s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Store(m)
+	clear(s.latest[:])
 }
+
+// forget loses the memory of the store.
+func (s *simStore) forget() { s.remember(store.NewMemory(store.MemoryOptions{})) }
 
 // simNode is the store as one node sees it.
 type simNode struct {
@@ -67,6 +81,7 @@ type simNode struct {
 	rand   *rand.Rand                  // Guarded by mu.
 	queue  []simFrame                  // Guarded by mu.
 	seq    [rollcall.Partitions]uint64 // Guarded by mu. What was handed over.
+	known  rollcall.Epoch              // Guarded by mu. That it is of.
 	calm   bool                        // Guarded by mu. Nothing is lost any more.
 	closed bool                        // Guarded by mu.
 }
@@ -101,28 +116,40 @@ func (n *simNode) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Resu
 	if n.cut.Load() {
 		return nil, errCut
 	}
-	return n.s.memory.Apply(ctx, ops)
+	return n.s.memory.Load().Apply(ctx, ops)
 }
 
 func (n *simNode) Renew(ctx context.Context, renewals []rollcall.Renewal) error {
 	if n.cut.Load() {
 		return errCut
 	}
-	return n.s.memory.Renew(ctx, renewals)
+	// By name, since a lease may be of a memory that is no more.
+	named := make([]rollcall.Renewal, len(renewals))
+	for i := range renewals {
+		l := renewals[i].Lease
+		named[i] = rollcall.Renewal{Age: renewals[i].Age, Lease: &rollcall.Lease{
+			Room: l.Room, User: l.User, Connection: l.Connection, Generation: l.Generation, TTL: l.TTL,
+		}}
+	}
+	err := n.s.memory.Load().Renew(ctx, named)
+	for i := range renewals {
+		renewals[i].Outcome, renewals[i].Reason = named[i].Outcome, named[i].Reason
+	}
+	return err
 }
 
 func (n *simNode) Tick(ctx context.Context) error {
 	if n.cut.Load() {
 		return errCut
 	}
-	return n.s.memory.Tick(ctx)
+	return n.s.memory.Load().Tick(ctx)
 }
 
 func (n *simNode) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
 	if n.cut.Load() {
 		return rollcall.Answer{}, errCut
 	}
-	return n.s.memory.Read(ctx, q)
+	return n.s.memory.Load().Read(ctx, q)
 }
 
 func (n *simNode) Shared() bool { return true }
@@ -134,6 +161,7 @@ func (n *simNode) Feed(fn func(*rollcall.Frame)) {
 	n.seq = n.s.latest
 	n.s.nodes = append(n.s.nodes, n)
 	n.s.mu.Unlock()
+	n.known = n.epoch()
 	go func() {
 		polled := time.Now()
 		for {
@@ -163,6 +191,11 @@ func (n *simNode) deliver() {
 		}
 		f := n.queue[0].f
 		n.queue = n.queue[1:]
+		if f.Epoch != n.known {
+			n.mu.Unlock()
+			n.poll()
+			continue
+		}
 		last := n.seq[f.Partition]
 		gap := f.Seq > last+1
 		n.seq[f.Partition] = max(last, f.Seq)
@@ -182,10 +215,17 @@ func (n *simNode) poll() {
 	latest := n.s.latest
 	n.s.mu.Unlock()
 	epoch := n.epoch()
+	n.mu.Lock()
+	another := epoch != n.known
+	n.known = epoch
+	if another {
+		n.queue = slices.DeleteFunc(n.queue, func(q simFrame) bool { return q.f.Epoch != epoch })
+	}
+	n.mu.Unlock()
 	for i := range latest {
 		n.mu.Lock()
 		waiting := slices.ContainsFunc(n.queue, func(q simFrame) bool { return q.f.Partition == i })
-		behind := !waiting && n.seq[i] < latest[i]
+		behind := another || !waiting && n.seq[i] < latest[i]
 		if behind {
 			n.seq[i] = latest[i]
 		}
@@ -197,7 +237,7 @@ func (n *simNode) poll() {
 }
 
 func (n *simNode) epoch() rollcall.Epoch {
-	a, _ := n.s.memory.Read(context.Background(), rollcall.Query{Room: "-"})
+	a, _ := n.s.memory.Load().Read(context.Background(), rollcall.Query{Room: "-"})
 	return a.Epoch
 }
 
@@ -227,6 +267,7 @@ type simClient struct {
 	node    int
 	c       *client
 	resume  string
+	epoch   rollcall.Epoch
 	version rollcall.Version
 	list    map[string]bool
 	known   bool // list is good
@@ -270,7 +311,7 @@ func (s *simulation) connect(c *simClient) {
 	c.c = w.arrive(c.name, lobby, func(a *arrival) {
 		a.last = lastEvent{resume: c.resume}
 		if c.known && s.rand.IntN(2) == 0 {
-			a.last.since.Epoch, a.last.since.Version = s.nodes[c.node].epoch(), c.version
+			a.last.since.Epoch, a.last.since.Version = c.epoch, c.version
 		} else {
 			c.known = false
 		}
@@ -287,6 +328,7 @@ func (c *simClient) read(t *testing.T) {
 	for _, e := range events(text) {
 		kind, data, _ := strings.Cut(e, " ")
 		var d struct {
+			Epoch         rollcall.Epoch
 			Prev, Version rollcall.Version
 			Count         int
 			Members, Join []struct{ User string }
@@ -297,7 +339,7 @@ func (c *simClient) read(t *testing.T) {
 		}
 		switch kind {
 		case "snapshot":
-			c.list, c.known, c.version = make(map[string]bool), true, d.Version
+			c.list, c.known, c.epoch, c.version = make(map[string]bool), true, d.Epoch, d.Version
 			for _, m := range d.Members {
 				c.list[m.User] = true
 			}
@@ -305,7 +347,7 @@ func (c *simClient) read(t *testing.T) {
 			if !c.known {
 				t.Errorf("%s was told resumed and held nothing", c.name)
 			}
-			c.version = d.Version
+			c.epoch, c.version = d.Epoch, d.Version
 		case "diff":
 			if !c.known || d.Prev != c.version {
 				t.Errorf("%s holds version %d (%v) and was told a diff from %d", c.name, c.version, c.known, d.Prev)
@@ -386,7 +428,9 @@ func (s *simulation) step() {
 				node.cut.Store(false)
 			}()
 		}
-	case n < 63:
+	case n < 63 && s.rand.IntN(4) == 0:
+		s.store.forget()
+	case n < 64:
 		i := s.rand.IntN(len(s.nodes))
 		s.kill(i)
 	}
@@ -442,7 +486,7 @@ func simulate(t *testing.T, seed uint64) {
 		synctest.Wait()
 
 		want := slices.Sorted(maps.Keys(s.clients))
-		a, _ := s.store.memory.Read(t.Context(), rollcall.Query{Want: rollcall.WantSnapshot, Room: "lobby"})
+		a, _ := s.store.memory.Load().Read(t.Context(), rollcall.Query{Want: rollcall.WantSnapshot, Room: "lobby"})
 		var here []string
 		for _, m := range a.Members {
 			here = append(here, string(m.User))
@@ -467,7 +511,7 @@ func simulate(t *testing.T, seed uint64) {
 			s.servers[i].Close()
 			s.nodes[i].Close()
 		}
-		s.store.memory.Close()
+		s.store.memory.Load().Close()
 	})
 }
 

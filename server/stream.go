@@ -139,14 +139,10 @@ func (s *stream) writeRest(p *[]byte, b []byte, n int) {
 	}
 }
 
-// appendView appends what the client is due of one room.
-func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
+// appendRoster appends what the client is due of the roster of one room. Called
+// with the room locked.
+func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	r, v := sub.room, &sub.view
-	if r == nil {
-		return b, deliveries
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	switch {
 	case !r.loadedLocked():
 		return b, deliveries // not read yet
@@ -162,11 +158,11 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 			return b, deliveries // the feed is on its way
 		}
 		b = s.appendStart(b, r, v)
-		v.phase, v.epoch, v.sent = viewLive, r.roster.Epoch(), now
+		v.phase, v.epoch, v.sent = viewLive, r.epochLocked(), now
 	case viewLive:
 		if v.mode != rollcall.ModeFull {
 			b = s.append(b, wire.EventMode, r.snapshotLocked())
-			*v = view{phase: viewLive, epoch: r.roster.Epoch(), sent: now}
+			*v = view{phase: viewLive, epoch: r.epochLocked(), sent: now}
 			break
 		}
 		if r.notified <= v.sent {
@@ -176,7 +172,7 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		switch {
 		case !ok:
 			b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
-			v.epoch, v.sent = r.roster.Epoch(), now
+			v.epoch, v.sent, v.signalled = r.epochLocked(), now, false
 		case body != nil:
 			b = s.append(b, wire.EventDiff, body)
 			v.sent = now
@@ -193,7 +189,7 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 // current, or can be brought to date, or is replaced.
 func (s *stream) appendStart(b []byte, r *room, v *view) []byte {
 	now := r.roster.Version()
-	if v.sent != 0 && v.epoch == r.roster.Epoch() {
+	if v.sent != 0 && v.epoch == r.epochLocked() {
 		if v.sent == now {
 			return s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, v.epoch, now))
 		}

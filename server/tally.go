@@ -73,7 +73,17 @@ func (r *room) positionLocked() (rollcall.Epoch, rollcall.Version) {
 	if r.tally != nil {
 		return r.tally.epoch, r.tally.version
 	}
-	return r.roster.Epoch(), r.roster.Version()
+	return r.epochLocked(), r.roster.Version()
+}
+
+// epochLocked is the epoch that viewers are told. While members are unconfirmed,
+// each node may show others of them: what is seen here then cannot be gone on from
+// elsewhere.
+func (r *room) epochLocked() rollcall.Epoch {
+	if r.roster.Unconfirmed() > 0 {
+		return r.roster.Epoch() + rollcall.Epoch("-"+r.h.node)
+	}
+	return r.roster.Epoch()
 }
 
 // switchLocked takes a change that leads to another mode. To counts, the replica
