@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,13 +24,14 @@ import (
 //	                       port as NAME_PORT
 //	pick NAME              a HOST:PORT where nobody listens
 //	rediscli ADDR ARG...   sends a command
+//	until-doctor URL PATTERN  asks the doctor of a store until it says that
 //	fake NAME KIND         something else that listens: http, hangup, or redis of the version 5.0.7
 //
 // and later, for one that starts when somebody waits for it already: redis with
 // ADDR=HOST:PORT as its first argument.
 func TestStoreScripts(t *testing.T) {
 	runScripts(t, "testdata/faults", map[string]func(*testscript.TestScript, bool, []string){
-		"redis": startRedis, "pick": pick, "rediscli": redisCLI, "fake": fake,
+		"redis": startRedis, "pick": pick, "until-doctor": untilDoctor, "rediscli": redisCLI, "fake": fake,
 	})
 }
 
@@ -72,6 +74,18 @@ func startRedis(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if time.Now().After(until) {
 			ts.Fatalf("redis-server does not listen: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func untilDoctor(ts *testscript.TestScript, _ bool, args []string) {
+	for until := time.Now().Add(patience); ; {
+		_ = ts.Exec("rollcall", "doctor", "--store", args[0]) // the output tells
+		if out := ts.ReadFile("stdout"); regexp.MustCompile(args[1]).MatchString(out) {
+			return
+		} else if time.Now().After(until) {
+			ts.Fatalf("doctor does not say %q:\n%s", args[1], out)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

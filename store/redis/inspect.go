@@ -138,6 +138,8 @@ type Server struct {
 	Slots string
 }
 
+var errNotTried = errors.New("not tried: the server is too old")
+
 const (
 	pings  = 100
 	echoes = 10
@@ -175,6 +177,10 @@ func Examine(ctx context.Context, url string) (*Examination, error) {
 	}
 	slices.SortFunc(e.Servers, func(a, b Server) int { return strings.Compare(a.Address, b.Address) })
 	e.examineTime(ctx, client)
+	if slices.ContainsFunc(e.Servers, func(s Server) bool { return !s.Fit }) {
+		e.ScriptErr, e.EchoErr = errNotTried, errNotTried
+		return e, nil
+	}
 	s := &Store{o: Options{Timing: rollcall.DefaultTiming()}, client: client, db: option.SelectDB, publish: publish}
 	p := &s.parts[0]
 	p.prefix = prefix(0)
@@ -279,7 +285,8 @@ func (s *Store) echo(ctx context.Context, channel, publish string) (times []time
 // that waiting may help.
 func Away(err error) bool {
 	if refused, ok := rueidis.IsRedisErr(rootOf(err)); ok {
-		return strings.HasPrefix(refused.Error(), "LOADING")
+		word, _, _ := strings.Cut(refused.Error(), " ")
+		return word == "LOADING" || word == "CLUSTERDOWN"
 	}
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
@@ -347,6 +354,8 @@ func Hint(err error) string {
 			return "the user lacks rights: it needs ~{p* ~rollcall:* &{p* +@all -@admin -@dangerous +info"
 		case "LOADING":
 			return "it is reading its data from disk: try again in a moment"
+		case "CLUSTERDOWN":
+			return "some of its slots are not served: `redis-cli --cluster check HOST:PORT` tells which"
 		case "MASTERDOWN":
 			return "it is a replica that has lost its master"
 		case "DENIED":

@@ -25,7 +25,11 @@ func examineStore(ctx context.Context, url string, found func(Finding)) {
 	defer cancel()
 	e, err := redis.Examine(ctx, url)
 	if err != nil {
-		found(wrong("store", redis.Hint(err), "%v", err))
+		what := redis.Fault(ctx, url, err)
+		if what == "" {
+			what = err.Error()
+		}
+		found(wrong("store", redis.Hint(err), "%s", what))
 		return
 	}
 	for i := range e.Servers {
