@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +12,9 @@ import (
 // keeper tells the store what is due: the evidence, what could not be told while
 // the store was away, and the time. It is the only one that goes on trying a
 // store that fails, so nobody else has to wait for it.
+//
+// Its mu is taken by those who hold a connection or a room, and no other lock is
+// taken under it.
 type keeper struct {
 	h    *hub
 	wake chan struct{} // capacity 1; never closed
@@ -20,10 +25,10 @@ type keeper struct {
 	renewed  instant                   // Guarded by mu. When the store was last told.
 	recalls  []*connection             // Guarded by mu. To be renewed because the store has another memory.
 	owed     map[leaseName]rollcall.Op // Guarded by mu. Ends and closes that could not be told.
-	waiting  []*connection             // Guarded by mu. With grants that could not be made.
-	unread   []*room                   // Guarded by mu. To be read once the store can be.
-	settling []*room                   // Guarded by mu. To be read again when the store has settled.
-	unseen   []*connection             // Guarded by mu. Hidden, and without a stream: nothing else ends them.
+	waiting  map[*connection]bool      // Guarded by mu. With grants or sets that could not be made.
+	unread   map[*room]bool            // Guarded by mu. To be read once the store can be.
+	settling map[*room]bool            // Guarded by mu. To be read again when the store has settled.
+	unseen   map[*connection]bool      // Guarded by mu. Hidden, and without a stream: nothing else ends them.
 }
 
 // leaseName names a lease among those of a node.
@@ -33,7 +38,11 @@ type leaseName struct {
 }
 
 func newKeeper(h *hub) *keeper {
-	return &keeper{h: h, wake: make(chan struct{}, 1), owed: make(map[leaseName]rollcall.Op)}
+	return &keeper{
+		h: h, wake: make(chan struct{}, 1), owed: make(map[leaseName]rollcall.Op),
+		waiting: make(map[*connection]bool), unread: make(map[*room]bool),
+		settling: make(map[*room]bool), unseen: make(map[*connection]bool),
+	}
 }
 
 // rouse has the keeper look at once.
@@ -81,48 +90,63 @@ func (k *keeper) owe(ops []rollcall.Op) {
 func (k *keeper) wait(c *connection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.waiting = append(k.waiting, c)
+	k.waiting[c] = true
 }
 
 // read has a room read when the store can be reached again.
 func (k *keeper) read(r *room) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unread = append(k.unread, r)
+	k.unread[r] = true
 }
 
 // settle has a room read again when the store has settled.
 func (k *keeper) settle(r *room) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.settling = append(k.settling, r)
+	k.settling[r] = true
 }
 
 // mind has a hidden connection without a stream forgotten when it goes silent.
 func (k *keeper) mind(c *connection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unseen = append(k.unseen, c)
+	k.unseen[c] = true
 }
 
 // forgetUnseen forgets the hidden connections that have been silent for their
 // time.
 func (k *keeper) forgetUnseen(now instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	kept := k.unseen[:0]
-	for _, c := range k.unseen {
+	for _, c := range members(k, k.unseen) {
 		c.mu.Lock()
 		if now.sub(c.evidence) > c.unseenFor {
 			c.settleLocked()
 		}
-		if !c.gone {
-			kept = append(kept, c)
-		}
+		gone := c.gone
 		c.mu.Unlock()
+		if gone {
+			k.mu.Lock()
+			delete(k.unseen, c)
+			k.mu.Unlock()
+		}
 	}
-	clear(k.unseen[len(kept):])
-	k.unseen = kept
+}
+
+// members are the members of a set of the keeper at this moment, to be looked at
+// without its lock.
+func members[T comparable](k *keeper, set map[T]bool) []T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(set))
+}
+
+// taken empties a set of the keeper and returns what was in it.
+func taken[T comparable](k *keeper, set map[T]bool) []T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := slices.Collect(maps.Keys(set))
+	clear(set)
+	return all
 }
 
 func (k *keeper) run() {
@@ -174,11 +198,7 @@ func (k *keeper) pay() {
 
 // grant makes the grants that could not be made.
 func (k *keeper) grant() {
-	k.mu.Lock()
-	waiting := k.waiting
-	k.waiting = nil
-	k.mu.Unlock()
-	for _, c := range waiting {
+	for _, c := range taken(k, k.waiting) {
 		c.op.Lock()
 		c.mu.Lock()
 		subs := append([]*sub(nil), c.subs...)
@@ -194,20 +214,16 @@ func (k *keeper) grant() {
 // reread reads the rooms that could not be read, and those whose store has
 // settled by now.
 func (k *keeper) reread(now instant) {
-	k.mu.Lock()
-	unread := k.unread
-	k.unread = nil
-	kept := k.settling[:0]
-	for _, r := range k.settling {
+	unread := taken(k, k.unread)
+	for _, r := range members(k, k.settling) {
 		if r.settlesAt() > now {
-			kept = append(kept, r)
-		} else {
-			unread = append(unread, r)
+			continue
 		}
+		k.mu.Lock()
+		delete(k.settling, r)
+		k.mu.Unlock()
+		unread = append(unread, r)
 	}
-	clear(k.settling[len(kept):])
-	k.settling = kept
-	k.mu.Unlock()
 	for _, r := range unread {
 		r.lose()
 	}
@@ -271,7 +287,12 @@ func (k *keeper) tell(connections []*connection, now instant) {
 	}
 	if err := h.note(h.ctx, h.store.Renew(h.ctx, renewals)); err != nil {
 		for _, c := range connections {
-			k.renew(c, true)
+			c.mu.Lock()
+			if !c.renewing {
+				c.renewing = true
+				k.renew(c, true)
+			}
+			c.mu.Unlock()
 		}
 		return
 	}

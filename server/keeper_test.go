@@ -1,0 +1,59 @@
+package server
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"rollcall"
+	"rollcall/server/auth"
+)
+
+// The keeper looks at connections and rooms while others, who have one of them
+// locked, leave it something to do.
+func TestNobodyWaitsForTheKeeperWhoWaitsForThem(t *testing.T) {
+	w := newWorld(t)
+	// A hub that does nothing by itself, and so can be left behind as it is.
+	h := &hub{store: w.m, ctx: t.Context(), timing: w.h.timing, limits: w.h.limits, metrics: w.h.metrics}
+	h.clock.start(time.Now(), time.Second)
+	h.errands, h.keeper = newErrands(h), newKeeper(h)
+	k := h.keeper
+	hidden := auth.GuestIdentity("ana")
+	hidden.Hidden = true
+	c := h.newConnection("c", hidden)
+	c.unseenFor = time.Hour
+	c.subs = []*sub{{c: c, id: "lobby"}}
+	r := &room{h: h, id: "lobby"}
+	r.settled = h.clock.now().add(time.Hour)
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for range 20000 {
+			k.forgetUnseen(h.clock.now())
+			k.reread(h.clock.now())
+		}
+	})
+	all.Go(func() {
+		for range 20000 {
+			c.mu.Lock()
+			k.mind(c)
+			k.renew(c, false)
+			c.mu.Unlock()
+			k.flush(h.clock.now())
+		}
+	})
+	all.Go(func() {
+		a := rollcall.Answer{Settling: time.Hour, Epoch: "e", Version: 2, Members: []*rollcall.Member{{User: "ana"}}}
+		r.install(&a)
+		for i := range 20000 {
+			a := rollcall.Answer{Settling: time.Hour, Epoch: "e", Version: rollcall.Version(3 + i)}
+			r.install(&a)
+		}
+	})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("they wait for each other for ever")
+	}
+}
