@@ -21,6 +21,7 @@ type world struct {
 	t *testing.T
 	h *hub
 	m *store.Memory
+	s *Server
 }
 
 func newWorld(t *testing.T) *world {
@@ -36,7 +37,7 @@ func newWorld(t *testing.T) *world {
 		s.Close()
 		m.Close()
 	})
-	return &world{t: t, h: s.h, m: m}
+	return &world{t: t, h: s.h, m: m, s: s}
 }
 
 // fakeConn takes everything at once, unless it is told to be slow.

@@ -38,6 +38,8 @@ type hub struct {
 	pulse       *pulse
 	errands     *errands
 	keeper      *keeper
+	control     *control
+	watching    *watching
 	health      health
 	shared      bool // static: other nodes share the store
 	admission   admission
@@ -74,6 +76,9 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.pulse = newPulse(h)
 	h.errands = newErrands(h)
 	h.keeper = newKeeper(h)
+	h.control = newControl(h)
+	h.watching = newWatching(h)
+	h.auth = revocable{o.Auth, h.control}
 	h.health.worked = time.Now()
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
@@ -89,6 +94,8 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.pulse.run)
 	h.wg.Go(h.errands.run)
 	h.wg.Go(h.keeper.run)
+	h.wg.Go(h.control.run)
+	h.wg.Go(h.watching.run)
 	return h
 }
 
@@ -118,6 +125,8 @@ func (h *hub) onFrame(f *rollcall.Frame) {
 	if h.epochs[f.Partition].Load() == nil {
 		h.epochs[f.Partition].Store(&f.Epoch)
 	}
+	h.control.frame(f)
+	h.watching.frame(f)
 	for i := range f.Changes {
 		ch := &f.Changes[i]
 		h.metrics.count(ch)

@@ -77,6 +77,9 @@ func (st *stream) do(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Er
 		return nil, c.snapshot(m.Room)
 	case wire.MessageAuth:
 		return nil, c.renewToken(ctx, m.Token)
+	case wire.MessageUsers:
+		present, err := st.watchUsers(ctx, m.Users)
+		return wire.AppendPresentUsers(nil, present), err
 	case wire.MessagePing:
 		return nil, nil
 	}

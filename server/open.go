@@ -29,7 +29,9 @@ type opening struct {
 	arrival
 	c     *connection
 	rooms []*room
-	again bool // the connection resumes
+	// barred are rooms that the user is banned from, while others are open.
+	barred []rollcall.RoomID
+	again  bool // the connection resumes
 }
 
 // resolve finds the connection that an arrival resumes, or makes a new one, and
@@ -105,6 +107,11 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	o := &opening{arrival: a}
 	o.c, o.again = h.resolve(&a)
 	c := o.c
+	if refused := h.control.late(a.identity); refused != nil {
+		o.abandon()
+		return nil, refused
+	}
+	var barred *rollcall.Error
 	entries := a.rooms
 	c.mu.Lock()
 	// What was set since the URL was first told is newer than what it says.
@@ -136,12 +143,29 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 				return h.open(ctx, a)
 			}
 		}
+		if err != nil && err.Code == rollcall.CodeForbidden && len(entries) > 1 {
+			o.bar(r)
+			barred = err
+			continue
+		}
 		if err != nil {
 			o.abandon()
 			return nil, err
 		}
 	}
+	if barred != nil && len(o.rooms) == 0 {
+		o.abandon()
+		return nil, barred
+	}
 	return o, nil
+}
+
+// bar leaves out the last room, from which the user is banned: an EventSource
+// comes back with the URL that it began with, and must not lose its other rooms.
+func (o *opening) bar(r *room) {
+	o.rooms = o.rooms[:len(o.rooms)-1]
+	o.barred = append(o.barred, r.id)
+	r.release()
 }
 
 // errLapsed tells that no lease is left of a connection that comes from another
@@ -245,6 +269,9 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	}))
 	if age, degraded := h.stale(); degraded {
 		s.event(wire.EventHealth, wire.AppendHealth(nil, true, age))
+	}
+	for _, room := range o.barred {
+		s.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonKicked))
 	}
 	for _, r := range o.rooms {
 		sub := c.findLocked(r.id)

@@ -40,6 +40,7 @@ func New(o Options) (*Server, error) {
 	}
 	m := newMetrics(o.Registry)
 	s := &Server{o: o, origins: origins, h: newHub(&o, signer, m)}
+	s.o.Auth = s.h.auth
 	m.observe(o.Registry, s.h)
 	nodes, _ := o.Store.(store.Nodes)
 	s.forward = &forwarder{s: s, nodes: nodes, waiting: make(map[uint64]chan<- *answered)}
@@ -99,6 +100,12 @@ func (s *Server) routes() http.Handler {
 	api("GET", "/v1/rooms/{room}/members/{user}", s.getMember)
 	api("POST", "/v1/rooms/{room}/members/lookup", s.postLookup)
 	api("POST", "/v1/counts", s.postCounts)
+
+	own("PUT", "/v1/connections/{connection}/users", s.putUsers)
+	api("GET", "/v1/users/{user}", s.getUser)
+	api("POST", "/v1/users/lookup", s.postUsersLookup)
+	api("POST", "/v1/users/{user}/disconnect", s.postDisconnect)
+	api("POST", "/v1/rooms/{room}/members/{user}/kick", s.postKick)
 
 	mux.Handle("/v1", s.api(s.unknown(mux)))
 	mux.Handle("/v1/", s.api(s.unknown(mux)))

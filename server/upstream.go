@@ -219,7 +219,11 @@ func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := s.h.newConnection(resume.Connection, &auth.Identity{User: resume.User})
+	id := &auth.Identity{User: resume.User}
+	if refused := s.h.control.check(r.Context(), id); refused != nil {
+		return nil, refused // it may be of before or after: a new stream tells
+	}
+	c := s.h.newConnection(resume.Connection, id)
 	c.elsewhere = true
 	return s.h.connections.add(c), nil
 }

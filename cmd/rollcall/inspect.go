@@ -57,7 +57,7 @@ func (c *inspectCommand) Run(_ *kong.Context, con *console) error {
 
 // readStore reads the shared store.
 func (c *inspectCommand) readStore(ctx context.Context) (*rollcall.Inspection, error) {
-	s, err := redis.Open(ctx, redis.Options{URL: c.Store, Logger: discard()})
+	s, err := redis.Open(ctx, redis.Options{URL: c.Store, NoUserIndex: true, Logger: discard()})
 	if err != nil {
 		return nil, storeFailure(ctx, c.Store, err)
 	}

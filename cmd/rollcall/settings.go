@@ -46,6 +46,8 @@ type settings struct {
 	CountEvery  time.Duration `default:"1s" help:"Least time between two numbers of such a room."`
 	Drain       time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
+	UserIndex bool `default:"true" negatable:"" help:"Know where users are over all rooms, and when they were last seen."`
+
 	MaxConnections int `default:"20000" help:"Most connections of this node."`
 	MaxAccept      int `default:"1000" help:"Most new connections a second."`
 
