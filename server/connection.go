@@ -35,6 +35,7 @@ type connection struct {
 	renewing  bool           // Guarded by mu. In the list of the next renewal.
 	setting   bool           // Guarded by mu. In the list of sets that wait.
 	sets      bucket         // Guarded by mu.
+	sending   *sending       // Guarded by mu. nil before the first signal.
 	messages  bucket         // Guarded by mu.
 	asked     uint64         // Guarded by mu. A hash of the state in the URL of the last event stream.
 	unseenFor time.Duration  // Guarded by mu. How long one without a stream is remembered, if leaseless.
@@ -76,6 +77,9 @@ type view struct {
 	count   int              // counts mode, or an observer of the number: what it was told
 	sampled int              // counts mode: the sample that it was told
 	told    instant          // and when
+	// What it was told of the signals; nothing yet if not signalled.
+	signals   rollcall.SignalTick
+	signalled bool
 }
 
 type viewPhase uint8

@@ -38,6 +38,8 @@ type hub struct {
 	pulse       *pulse
 	errands     *errands
 	keeper      *keeper
+	signals     *signalDesk
+	post        *signalPost // nil: no other node hears of signals
 	control     *control
 	watching    *watching
 	health      health
@@ -76,6 +78,10 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.pulse = newPulse(h)
 	h.errands = newErrands(h)
 	h.keeper = newKeeper(h)
+	h.signals = newSignalDesk(h)
+	if nodes, ok := o.Store.(store.Signals); ok {
+		h.post = newSignalPost(h, nodes)
+	}
 	h.control = newControl(h)
 	h.watching = newWatching(h)
 	h.auth = revocable{o.Auth, h.control}
@@ -94,6 +100,10 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.pulse.run)
 	h.wg.Go(h.errands.run)
 	h.wg.Go(h.keeper.run)
+	h.wg.Go(h.signals.run)
+	if h.post != nil {
+		h.wg.Go(h.post.run)
+	}
 	h.wg.Go(h.control.run)
 	h.wg.Go(h.watching.run)
 	return h
@@ -134,13 +144,16 @@ func (h *hub) onFrame(f *rollcall.Frame) {
 		for j := range ch.Ended {
 			h.errands.ended(ch.Room, ch.Ended[j])
 		}
-		if ch.Version == ch.Prev {
-			continue
-		}
 		shard.mu.RLock()
 		r := shard.rooms[ch.Room]
 		shard.mu.RUnlock()
-		if r != nil {
+		if r == nil {
+			continue
+		}
+		if len(ch.Ended) > 0 {
+			r.endSignals(ch.Ended)
+		}
+		if ch.Version != ch.Prev {
 			r.change(ch)
 		}
 	}

@@ -116,6 +116,8 @@ func (c *connection) grantWaiting(s *sub) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case err == nil && res.Stale:
+		c.replacedLocked(s)
 	case err == nil:
 		s.lease, s.member, s.granted, s.waiting, s.unset = res.Lease, res.Member, res.Version, false, false
 		s.view.needed = res.Version
@@ -260,6 +262,7 @@ func (c *connection) shut(d *departure, grace time.Duration) {
 		}
 	}
 	c.forgetWaiting()
+	c.silence(d)
 	c.h.applyAll(ops)
 	if grace > 0 {
 		c.h.pulse.grace(grace)
@@ -358,11 +361,18 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 		return
 	}
 	op := s.grantOpLocked()
+	if op.Age >= c.h.leaseOf(s) {
+		defer c.mu.Unlock()
+		c.overLocked(s)
+		return
+	}
 	c.mu.Unlock()
 	res, err := c.h.apply(c.h.ctx, op)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case err == nil && res.Stale:
+		c.replacedLocked(s)
 	case err == nil:
 		s.lease, s.member = res.Lease, res.Member
 	case err.Code == rollcall.CodeUnavailable:
@@ -379,14 +389,34 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 func (c *connection) replaced(id rollcall.RoomID, g rollcall.Generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.findLocked(id)
-	if s == nil || s.lease.Generation != g {
-		return
+	if s := c.findLocked(id); s != nil && s.lease.Generation == g {
+		c.replacedLocked(s)
 	}
+}
+
+func (c *connection) replacedLocked(s *sub) {
 	s.lease, s.waiting = rollcall.Lease{}, false
 	c.dropLocked(s)
 	if c.stream != nil && len(c.subs) == 0 {
 		c.stream.byeLocked(wire.ByeReplaced, c.h.retry())
 	}
 	c.settleLocked()
+}
+
+// overLocked lets go of a lease that has run out, whoever noticed.
+func (c *connection) overLocked(s *sub) {
+	s.lease, s.waiting = rollcall.Lease{}, false
+	c.dropLocked(s)
+	if c.stream != nil && len(c.subs) == 0 {
+		c.stream.byeLocked(wire.ByeExpired, c.h.retry())
+	}
+	c.settleLocked()
+}
+
+// leaseOf is how long the lease of s runs from its evidence.
+func (h *hub) leaseOf(s *sub) time.Duration {
+	if s.lease.TTL != 0 {
+		return s.lease.TTL
+	}
+	return h.timing.Lease
 }

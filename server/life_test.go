@@ -175,8 +175,8 @@ func TestAPlainStreamProvesItselfByComingBack(t *testing.T) {
 				t.Fatal("came back as another connection")
 			}
 			text, _ = ana.conn.take()
-			if all := events(text); len(all) != 2 || !strings.HasPrefix(all[1], "resumed ") {
-				t.Fatalf("came back with %q to %v, want ready and resumed", lastID, all)
+			if all := events(text); len(all) != 3 || !strings.HasPrefix(all[1], "resumed ") || !strings.HasSuffix(all[2], `"signals":[],"full":true}`) {
+				t.Fatalf("came back with %q to %v, want ready, resumed, and that no signals live", lastID, all)
 			}
 			ana.conn.got.WriteString("id: " + lastID + "\n\n")
 		}

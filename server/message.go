@@ -26,7 +26,7 @@ func (st *stream) take(m *wire.Message) bool {
 	st.heardLocked(now)
 	ended := c.stream != st || st.told || st.over
 	var refused *rollcall.Error
-	if m.Type != wire.MessageSet && !ended {
+	if m.Type != wire.MessageSet && m.Type != wire.MessageSignal && !ended {
 		l := &h.limits
 		if !c.messages.take(now, l.MessagesPerSecond, l.MessageBurst) {
 			refused = tooMany(*l)
@@ -44,7 +44,11 @@ func (st *stream) take(m *wire.Message) bool {
 		refused = m.Err
 	}
 	var fields []byte
-	if refused == nil {
+	switch {
+	case refused != nil:
+	case m.Type == wire.MessageSignal:
+		refused = c.signal(m.Room, m.Signal) // waits for nothing that the connection asks of the store
+	default:
 		fields, refused = st.do(h.ctx, m)
 	}
 	c.mu.Lock()

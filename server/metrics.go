@@ -26,7 +26,10 @@ type metrics struct {
 	refused    prometheus.Counter
 	gaps       prometheus.Counter
 	lag        prometheus.Histogram
-	sweep      prometheus.Histogram
+
+	signalFrames prometheus.Counter
+	signalPosts  prometheus.Counter
+	sweep        prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -41,17 +44,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return f.NewHistogram(prometheus.HistogramOpts{Name: "rollcall_" + name, Help: help, Buckets: buckets})
 	}
 	m := &metrics{
-		members:    gauge("members", "Members of all rooms."),
-		watched:    gauge("watched_rooms", "Rooms of which this node keeps a replica."),
-		deliveries: counter("deliveries_total", "Events of rooms written to streams."),
-		writes:     counter("writes_total", "Writes to streams."),
-		renewals:   counter("lease_renewals_total", "Renewals sent to the store."),
-		pulses:     counter("pulses_total", "Looks at what is due."),
-		slow:       counter("slow_streams_total", "Streams ended because the client took nothing."),
-		expired:    counter("silent_streams_total", "Streams ended because the client was silent for a lease."),
-		crowd:      counter("crowd_ends_total", "Streams whose end was judged to be that of a proxy."),
-		refused:    counter("streams_refused_total", "Streams turned away for lack of room, or by a drain."),
-		gaps:       counter("feed_gaps_total", "Times that frames of the store's feed were lost."),
+		members:      gauge("members", "Members of all rooms."),
+		watched:      gauge("watched_rooms", "Rooms of which this node keeps a replica."),
+		deliveries:   counter("deliveries_total", "Events of rooms written to streams."),
+		writes:       counter("writes_total", "Writes to streams."),
+		renewals:     counter("lease_renewals_total", "Renewals sent to the store."),
+		pulses:       counter("pulses_total", "Looks at what is due."),
+		slow:         counter("slow_streams_total", "Streams ended because the client took nothing."),
+		expired:      counter("silent_streams_total", "Streams ended because the client was silent for a lease."),
+		crowd:        counter("crowd_ends_total", "Streams whose end was judged to be that of a proxy."),
+		refused:      counter("streams_refused_total", "Streams turned away for lack of room, or by a drain."),
+		gaps:         counter("feed_gaps_total", "Times that frames of the store's feed were lost."),
+		signalFrames: counter("signal_frames_total", "Events of signals encoded, each for any number of streams."),
+		signalPosts:  counter("signal_messages_total", "Messages of signals to other nodes."),
 		roster: histogram("roster_size", "Members of a room after each join and leave.",
 			1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000),
 		lag: histogram("event_lag_seconds", "Time from the oldest change of a fan-out to its beginning.",

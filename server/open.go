@@ -284,6 +284,9 @@ func (o *opening) attach(conn transport.Conn) *stream {
 			v.phase = viewLater
 		}
 		sub.viewLocked(r, v)
+		if o.again {
+			sub.fadeLocked()
+		}
 	}
 	c.dropUnseenLocked()
 	s.pumpLocked(nil)

@@ -93,6 +93,7 @@ func (s *Server) routes() http.Handler {
 	own("PUT", "/v1/rooms/{room}/connections/{connection}", s.putLease)
 	own("PATCH", "/v1/rooms/{room}/connections/{connection}", s.patchLease)
 	own("DELETE", "/v1/rooms/{room}/connections/{connection}", s.deleteLease)
+	own("POST", "/v1/rooms/{room}/connections/{connection}/signals", s.postSignals)
 	api("POST", "/v1/rooms/{room}/connections", s.postLease)
 
 	api("GET", "/v1/rooms/{room}", s.getRoom)

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"time"
+
+	"rollcall"
+	"rollcall/wire"
+)
+
+// roomSignals is the signals of a room. A stream keeps nothing of them but the
+// tick that it has sent. All of it is guarded by the mu of the room.
+type roomSignals struct {
+	table    *rollcall.Signals
+	notified rollcall.SignalTick // of the last fan-out: what came since waits for the next
+	full     signalsBody         // all that live; empty if it has yet to be made
+	fullAt   time.Time           // when it was made: it tells the time that is left
+	bodies   []signalsBody       // from several ticks on; their arrays are used again
+	buffer   []rollcall.Signal
+	due      time.Time // when the desk looks at the room; zero: never
+
+	// With other nodes:
+	own      map[rollcall.ConnectionID]bool // whose signals come from here; nil if there is one node
+	sent     rollcall.SignalTick            // what the others have been told
+	ask      bool                           // the others are to be asked
+	asked    bool                           // the others have asked
+	faded    []rollcall.Signal              // connections that have come back here
+	outgoing bool                           // in the list of the post
+	stop     func()                         // ends the subscription
+}
+
+// signalsBody is the body of an event, shared by all streams that are due it.
+type signalsBody struct {
+	from, to rollcall.SignalTick
+	body     []byte // empty: there is nothing to tell
+}
+
+func (r *room) signalsLocked() *roomSignals {
+	if r.signals == nil {
+		r.signals = &roomSignals{table: rollcall.NewSignals(&r.h.limits)}
+	}
+	return r.signals
+}
+
+// appendView appends what the client is due of one room: the roster, and then
+// the signals of those who are on it.
+func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
+	r, v := sub.room, &sub.view
+	if r == nil {
+		return b, deliveries
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// What comes back may hold signals that have ended.
+	holds := v.phase == viewNew && v.sent != 0
+	before := len(b)
+	b, deliveries = s.appendRoster(b, sub, deliveries)
+	if v.phase != viewLive || !r.showsSignalsLocked(sub) {
+		return b, deliveries
+	}
+	return s.appendSignals(b, r, v, deliveries, holds, len(b) > before)
+}
+
+// showsSignalsLocked reports whether a viewer is told the signals of a room. In
+// counts mode only those would be who look at a page, or at contacts.
+func (r *room) showsSignalsLocked(s *sub) bool { return !s.counts && r.tally == nil }
+
+// appendSignals appends what changed of the signals since the tick that the
+// stream has sent, or all that live if it is the first time. moved tells that
+// the stream has just been told of the roster: who left there is left here.
+// Called with the room locked.
+func (s *stream) appendSignals(b []byte, r *room, v *view, deliveries int, holds, moved bool) ([]byte, int) {
+	sg := r.signals
+	if sg == nil {
+		stale := holds && !v.signalled
+		v.signalled = true
+		if !stale {
+			return b, deliveries
+		}
+		return s.append(b, wire.EventSignals, wire.AppendSignals(nil, r.id, nil, true)), deliveries + 1
+	}
+	if !v.signalled {
+		body := sg.fullLocked(r, holds)
+		v.signalled, v.signals = true, sg.full.to
+		if len(body) == 0 {
+			return b, deliveries
+		}
+		return s.append(b, wire.EventSignals, body), deliveries + 1
+	}
+	if v.signals >= sg.notified && (!moved || v.signals >= sg.table.Tick()) {
+		return b, deliveries
+	}
+	e := sg.sinceLocked(r, v.signals)
+	v.signals = e.to
+	if len(e.body) == 0 {
+		return b, deliveries
+	}
+	return s.append(b, wire.EventSignals, e.body), deliveries + 1
+}
+
+// fullLocked is the body that tells all that live, good until mu is released; nil
+// if that is nothing and need not be told.
+func (sg *roomSignals) fullLocked(r *room, always bool) []byte {
+	now := time.Now()
+	if sg.full.to != sg.table.Tick() || len(sg.full.body) == 0 || now.Sub(sg.fullAt) > tickEvery {
+		sg.buffer = sg.table.Live(now, sg.buffer[:0])
+		sg.full.to, sg.fullAt = sg.table.Tick(), now
+		sg.full.body = wire.AppendSignals(sg.full.body[:0], r.id, sg.buffer, true)
+		sg.full.from = rollcall.SignalTick(len(sg.buffer)) // of an event that tells all: how many
+		clear(sg.buffer)
+	}
+	if sg.full.from == 0 && !always {
+		return nil
+	}
+	return sg.full.body
+}
+
+// sinceLocked is the body of what changed after a tick, made once for all streams
+// that are due it, and good until mu is released.
+func (sg *roomSignals) sinceLocked(r *room, from rollcall.SignalTick) *signalsBody {
+	for i := range sg.bodies {
+		if sg.bodies[i].from == from {
+			return &sg.bodies[i]
+		}
+	}
+	n := len(sg.bodies)
+	if n < cap(sg.bodies) {
+		sg.bodies = sg.bodies[:n+1]
+	} else {
+		sg.bodies = append(sg.bodies, signalsBody{})
+	}
+	e := &sg.bodies[n]
+	e.from, e.to, e.body = from, sg.table.Tick(), e.body[:0]
+	changed, ok := sg.table.Since(time.Now(), from, sg.buffer[:0])
+	sg.buffer = changed
+	switch {
+	case !ok:
+		e.body = append(e.body, sg.fullLocked(r, true)...)
+	case len(changed) > 0:
+		e.body = wire.AppendSignals(e.body, r.id, changed, false)
+	}
+	clear(changed)
+	r.h.metrics.signalFrames.Inc()
+	return e
+}
+
+// notifyLocked closes what the next fan-out tells.
+func (sg *roomSignals) notifyLocked() {
+	if sg == nil {
+		return
+	}
+	sg.notified = sg.table.Tick()
+	sg.forgetLocked()
+}
+
+// forgetLocked forgets what was encoded.
+func (sg *roomSignals) forgetLocked() {
+	sg.bodies = sg.bodies[:0]
+	sg.full.body = sg.full.body[:0]
+}
+
+// dropEncodedLocked lets go of the arrays too.
+func (sg *roomSignals) dropEncodedLocked() {
+	if sg != nil {
+		sg.bodies, sg.full.body, sg.buffer = nil, nil, nil
+	}
+}
+
+// changeSignals changes the table, and has the change told: to the streams of
+// this node with the next fan-out, and to the other nodes if it was made here.
+func (r *room) changeSignals(here bool, change func(t *rollcall.Signals, now time.Time) *rollcall.Error) *rollcall.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sg := r.signalsLocked()
+	before := sg.table.Tick()
+	err := change(sg.table, time.Now())
+	if sg.table.Tick() != before {
+		r.tellSignalsLocked(here)
+	}
+	if at, ok := sg.table.Next(); ok && (sg.due.IsZero() || at.Before(sg.due)) {
+		sg.due = at
+		r.h.signals.look(r, at)
+	}
+	return err
+}
+
+func (r *room) tellSignalsLocked(here bool) {
+	if r.loadedLocked() {
+		r.queueLocked()
+	}
+	if here && r.signals.own != nil {
+		r.postLocked()
+	}
+}
+
+// endSignals ends the signals of the leases that ended in a change, before the
+// change itself is known to any stream.
+func (r *room) endSignals(ended []rollcall.Ended) {
+	r.mu.Lock()
+	none := r.signals == nil
+	r.mu.Unlock()
+	if none {
+		return
+	}
+	r.changeSignals(false, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
+		before := t.Tick()
+		for i := range ended {
+			t.End(now, ended[i].Connection, ended[i].Generation)
+			delete(r.signals.own, ended[i].Connection) // the others hear of the end themselves
+		}
+		if t.Tick() != before {
+			r.signals.forgetLocked() // nobody is told of them once the leave is
+		}
+		return nil
+	})
+}
+
+// expireSignals ends what has run out, and returns when to look again; zero:
+// never.
+func (r *room) expireSignals(now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sg := r.signals
+	before := sg.table.Tick()
+	sg.table.Expire(now)
+	if sg.table.Tick() != before {
+		r.tellSignalsLocked(true)
+	}
+	sg.due, _ = sg.table.Next()
+	if sg.table.Empty() {
+		sg.dropEncodedLocked()
+	}
+	return sg.due
+}
+
+// signallingLocked reports whether the room has signals to keep.
+func (r *room) signallingLocked() bool { return r.signals != nil && !r.signals.table.Empty() }
