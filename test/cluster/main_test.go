@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -68,3 +69,13 @@ func freePort(t testing.TB) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// portOf is the port among the arguments of a redis-server.
+func portOf(args []string) string { return args[slices.Index(args, "--port")+1] }
