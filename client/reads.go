@@ -42,8 +42,8 @@ func (c *Client) Members(ctx context.Context, room rollcall.RoomID, cursor strin
 // Member reads the member of one user. Who is not there is an error with
 // [rollcall.CodeNotFound].
 func (c *Client) Member(ctx context.Context, room rollcall.RoomID, user rollcall.UserID) (*rollcall.Member, error) {
-	if !rollcall.ValidID(string(user)) {
-		return nil, rollcall.Errorf(rollcall.CodeBadRequest, "a user id is 1 to %d bytes of UTF-8, neither . nor ..", rollcall.MaxID)
+	if err := checkUser(user); err != nil {
+		return nil, err
 	}
 	return read(c, ctx, "read member of room", room, nil, nil, wire.DecodeMember, "members", string(user))
 }
