@@ -78,13 +78,14 @@ type Store struct {
 	publish string // PUBLISH, or SPUBLISH in a cluster
 	cluster bool
 
-	parts  [rollcall.Partitions]partition
-	index  *index
-	feed   func(*rollcall.Frame) // set once, before any other call
-	ctx    context.Context       // ends with the store
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	closed atomic.Bool
+	parts   [rollcall.Partitions]partition
+	index   *index
+	feed    func(*rollcall.Frame) // set once, before any other call
+	signals signalLine
+	ctx     context.Context // ends with the store
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	closed  atomic.Bool
 }
 
 // partition is what this node knows of a partition.
