@@ -41,8 +41,8 @@ func (c *Client) Disconnect(ctx context.Context, user rollcall.UserID, session s
 	return nil
 }
 
-// User reads where a user is. One who is nowhere, or was never seen, is no error.
-func (c *Client) User(ctx context.Context, user rollcall.UserID) (User, error) {
+// LookupUser reads where a user is, over all rooms. One who is nowhere, or was never seen, is no error.
+func (c *Client) LookupUser(ctx context.Context, user rollcall.UserID) (User, error) {
 	if err := checkUser(user); err != nil {
 		return User{}, err
 	}

@@ -56,7 +56,7 @@ func TestBackEndKicksAndDisconnects(t *testing.T) {
 	}
 	grant("lobby")
 	grant("doc/42")
-	u, err := c.User(ctx, "a/b")
+	u, err := c.LookupUser(ctx, "a/b")
 	if err != nil || u.Status != rollcall.StatusIdle || !cmp.Equal(u.Rooms, []rollcall.RoomID{"doc/42", "lobby"}) || u.LastSeen == 0 {
 		t.Errorf("user %+v, %v", u, err)
 	}
