@@ -5,6 +5,7 @@ import type { Mode } from '../core/frame.ts'
 import type { JsonObject, Member, Status } from '../core/member.ts'
 import { type Health, healthy, type RoomEvents, type RoomStores } from '../core/presence.ts'
 import type { Room, RoomOptions } from '../core/room.ts'
+import type { SignalOptions, Signals } from '../core/signals.ts'
 import type { Readable } from '../core/store.ts'
 import { hold } from './hold.ts'
 import { Relay } from './relay.ts'
@@ -30,6 +31,7 @@ export const storeNames = [
 export type StoreName = (typeof storeNames)[number]
 export type ValueOf<K extends StoreName> = RoomStores[K] extends Readable<infer T> ? T : never
 
+const silence: Signals = new Map()
 const nobody: readonly Member[] = []
 
 /**
@@ -51,7 +53,10 @@ export class Seat implements RoomStores {
   readonly health = new Relay<Health>(healthy)
   readonly #options: RoomOptions
   readonly #listeners = new Set<Listener>()
+  readonly #signals = new Map<string, Relay<Signals>>()
   #room: Room | null = null
+  /** The newest room, also after it was let go of. */
+  #entered: Room | null = null
   #data: JsonObject | undefined
   #replace = false
   /** What was set since the last entry, and whether anything was. */
@@ -107,6 +112,24 @@ export class Seat implements RoomStores {
     this.#status = status
   }
 
+  /** As `room.signal`; while not entered there is nobody to tell. */
+  signal(kind: string, value: unknown, options?: SignalOptions): void {
+    this.#room?.signal(kind, value, options)
+  }
+
+  typing(on?: boolean): void {
+    this.#room?.typing(on)
+  }
+
+  /** What others signal, by connection. The same store for the same kind. */
+  signals(kind: string): Relay<Signals> {
+    const known = this.#signals.get(kind)
+    if (known !== undefined) return known
+    const relay = new Relay<Signals>(silence, this.#entered?.signals(kind) ?? null)
+    this.#signals.set(kind, relay)
+    return relay
+  }
+
   /** Listens until the returned function is called, whenever the room is entered. */
   on<K extends keyof RoomEvents>(type: K, fn: (event: RoomEvents[K]) => void): () => void {
     const listener: Listener = { on: (room) => room.on(type, fn), stop: () => {} }
@@ -120,7 +143,9 @@ export class Seat implements RoomStores {
 
   #follow(room: Room): void {
     const follow = (name: StoreName) => (this[name] as Relay<unknown>).follow(room[name] as Readable<unknown>)
+    this.#entered = room
     const tells = storeNames.map((name) => follow(name))
+    for (const [kind, relay] of this.#signals) tells.push(relay.follow(room.signals(kind)))
     for (const tell of tells) tell()
   }
 }

@@ -113,6 +113,7 @@ export class Client {
       connection: this.#connection.state,
       activity: () => this.#activity.status.get(),
       stream: () => this.#connection.stream,
+      connectionId: () => this.#connection.id,
       user: () => this.#connection.user,
       reopen: () => this.#connection.reopen(),
     })

@@ -90,6 +90,10 @@ export class Connection {
     return this.#attempt?.ready ? this.#attempt.stream : null
   }
 
+  get id(): string | null {
+    return this.#attempt?.ready?.connection ?? null
+  }
+
   get user(): string | null {
     return this.#attempt?.ready?.user ?? null
   }

@@ -18,15 +18,20 @@ export function mergeData(data: JsonObject, patch: JsonObject): JsonObject {
  * change: non-finite numbers (they turn into null), functions, symbols, big integers, cycles.
  */
 export function checkData(value: unknown, what = 'data'): JsonObject {
-  const copy = copyJson(value, what, 1)
+  const copy = checkJson(value, what)
   if (typeof copy !== 'object' || copy === null || Array.isArray(copy)) {
     throw invalid(`${what} must be an object`)
   }
   return copy as JsonObject
 }
 
+/** As `checkData`, for any JSON value. */
+export function checkJson(value: unknown, what: string): Json {
+  return copyJson(value, what, 1)
+}
+
 /** Throws if the whole of `data` is over the server's limit. */
-export function checkSize(data: JsonObject, what = 'data'): void {
+export function checkSize(data: Json, what = 'data'): void {
   const bytes = byteLength(JSON.stringify(data))
   if (bytes > maxDataBytes) {
     throw invalid(`${what} is ${bytes} bytes as JSON; the limit is ${maxDataBytes}`, 'too_large')

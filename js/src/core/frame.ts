@@ -52,6 +52,25 @@ export interface CountFrame {
   readonly sample: readonly Member[] | null
 }
 
+/** What one connection says; `data` null = no longer. */
+export interface SignalFrame {
+  readonly user: string
+  readonly connection: string
+  readonly kind: string
+  readonly data: Json
+  readonly docVersion: number | string | null
+  /** The time left; null = until its connection leaves. */
+  readonly ttlMs: number | null
+}
+
+export interface SignalsFrame {
+  readonly type: 'signals'
+  readonly room: string
+  readonly signals: readonly SignalFrame[]
+  /** These are all that live. */
+  readonly full: boolean
+}
+
 /** Frames that change what is known of one room. */
 export type RosterFrame = StateFrame | ResumedFrame | DiffFrame | CountFrame
 
@@ -67,6 +86,7 @@ export interface ReadyFrame {
 export type Frame =
   | RosterFrame
   | ReadyFrame
+  | SignalsFrame
   | { readonly type: 'ended'; readonly room: string; readonly reason: string }
   | { readonly type: 'beat'; readonly n: number | null }
   | { readonly type: 'health'; readonly store: 'ok' | 'degraded'; readonly staleMs: number }
@@ -136,6 +156,8 @@ function toFrame(type: unknown, raw: Raw, fallbackRoom: string | null): Frame | 
       if (room === null || version === null || count === null) return null
       return { type, room, version, count, sample: Array.isArray(raw.sample) ? toMembers(raw.sample) : null }
     }
+    case 'signals':
+      return room === null ? null : { type, room, signals: toSignals(raw.signals), full: raw.full === true }
     case 'ended':
       return room === null ? null : { type, room, reason: toText(raw.reason) }
     default:
@@ -237,6 +259,25 @@ function toDiff(room: string, raw: Raw): DiffFrame | null {
 function toMembers(value: unknown): Member[] {
   if (!Array.isArray(value)) return []
   return value.map(toMember).filter((member) => member !== null)
+}
+
+function toSignals(value: unknown): SignalFrame[] {
+  const signals: SignalFrame[] = []
+  for (const item of Array.isArray(value) ? value : []) {
+    if (!isRaw(item)) continue
+    const { user, connection, kind, data, docVersion } = item
+    if (typeof user !== 'string' || typeof connection !== 'string' || typeof kind !== 'string') continue
+    const versioned = typeof docVersion === 'number' || typeof docVersion === 'string'
+    signals.push({
+      user,
+      connection,
+      kind,
+      data: (data ?? null) as Json,
+      docVersion: versioned ? docVersion : null,
+      ttlMs: positive(item.ttlMs),
+    })
+  }
+  return signals
 }
 
 function toReason(value: unknown): LeaveReason | null {

@@ -3,9 +3,10 @@ import { Desired } from './desired.ts'
 import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
-import type { Mode, RosterFrame } from './frame.ts'
+import type { Mode, RosterFrame, SignalsFrame } from './frame.ts'
 import { type JsonObject, type LeaveReason, type Member, type Status, sameJson } from './member.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
+import { SignalTable } from './signals.ts'
 import { type Readable, Store } from './store.ts'
 import type { Answer, Entry, Stream } from './stream.ts'
 import { Throttle } from './throttle.ts'
@@ -57,6 +58,7 @@ export interface PresenceHost {
   readonly connection: Readable<ConnectionState>
   activity(): Status
   stream(): Stream | null
+  connectionId(): string | null
   user(): string | null
   /** Only a new stream can bring the state of this room. */
   reopen(): void
@@ -93,6 +95,7 @@ export class Presence implements RoomStores {
   readonly mode: Store<Mode | null>
   readonly health: Store<Health>
   readonly connection: Readable<ConnectionState>
+  readonly signals: SignalTable
   readonly #host: PresenceHost
   readonly #throttle: Throttle
   #roster: Roster = emptyRoster
@@ -100,6 +103,7 @@ export class Presence implements RoomStores {
   /** Our own member from the answers to join and set: counts mode does not name us. */
   #own: Member | null = null
   #user: string | null = null
+  #connectionId: string | null = null
   /** What we hold is the truth, as far as this stream has said. */
   #fresh = false
   /** A snapshot is on its way: the next one is right whatever its version. */
@@ -120,6 +124,17 @@ export class Presence implements RoomStores {
     this.#host = host
     this.#throttle = new Throttle(host.environment, setEveryMs, () => this.#flush())
     this.events = new Emitter(report)
+    this.signals = new SignalTable({
+      environment: host.environment,
+      send: (changes) => {
+        const stream = this.#current()
+        return stream === null
+          ? null
+          : stream.signal(room, changes).then((answer) => this.#signalled(stream, answer))
+      },
+      connection: () => this.#connectionId,
+      isPresent: (user) => this.#roster.mode === 'counts' || this.#roster.members.has(user),
+    })
     this.self = new Store<Member | null>(null, report)
     this.others = new Store<readonly Member[]>([], report)
     this.members = new Store<readonly Member[]>([], report)
@@ -152,7 +167,9 @@ export class Presence implements RoomStores {
     this.#entered = false
     this.#stream = stream
     this.#expect(answerMs)
-    this.#answered(stream, await stream.join(this.entry(), resumed))
+    const answer = stream.join(this.entry(), resumed)
+    this.signals.renew()
+    this.#answered(stream, await answer)
   }
 
   /** The room is wanted again after the server ended our lease in it. */
@@ -176,8 +193,12 @@ export class Presence implements RoomStores {
   }
 
   /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
-  apply(frame: RosterFrame): void {
+  apply(frame: RosterFrame | SignalsFrame): void {
     if (this.#ended) return
+    if (frame.type === 'signals') {
+      this.signals.apply(frame)
+      return
+    }
     const { environment } = this.#host
     const isState = frame.type === 'snapshot' || frame.type === 'mode'
     const before = this.#roster
@@ -202,6 +223,7 @@ export class Presence implements RoomStores {
     const { known, members, list, sample, count, mode } = this.#roster
     const user = this.#host.user() ?? this.#user
     this.#user = user
+    this.#connectionId = this.#host.connectionId() ?? this.#connectionId
     const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
     const self = named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)
     const before = this.mode.get()
@@ -213,6 +235,7 @@ export class Presence implements RoomStores {
       this.sample.put(sample),
       this.mode.put(known ? mode : null),
       this.health.put(this.#health()),
+      ...this.signals.show(),
     ]
     const changes = this.#changes
     this.#changes = []
@@ -226,6 +249,7 @@ export class Presence implements RoomStores {
   /** Sends what a throttled timer has left lying. */
   poke(): void {
     this.#throttle.poke()
+    this.signals.poke()
   }
 
   setStore(store: 'ok' | 'degraded', staleMs: number): void {
@@ -239,6 +263,7 @@ export class Presence implements RoomStores {
     this.#clearRepair()
     this.#clearSettle()
     this.#throttle.cancel()
+    this.signals.down()
     this.health.set(this.#health({ error }))
     if (error !== null) this.events.emit('error', { error })
   }
@@ -261,6 +286,7 @@ export class Presence implements RoomStores {
     this.#clearRepair()
     this.#throttle.cancel()
     this.#clearSettle()
+    this.signals.clear()
     this.#roster = emptyRoster
     this.#own = null
     this.#asked = false
@@ -270,11 +296,22 @@ export class Presence implements RoomStores {
   }
 
   #flush(): void {
-    const stream = this.#host.stream()
+    const stream = this.#current()
     // Without a stream nothing is lost: the next one is told the whole.
-    if (stream === null || stream !== this.#stream || this.#ended || this.desired.observe) return
+    if (stream === null) return
     const change = this.desired.take(this.#host.activity())
     if (change !== null) void stream.set(this.room, change).then((answer) => this.#answered(stream, answer))
+  }
+
+  /** The stream that was told of us here. */
+  #current(): Stream | null {
+    const stream = this.#host.stream()
+    return stream === this.#stream && !this.#ended && !this.desired.observe ? stream : null
+  }
+
+  #signalled(stream: Stream, answer: Answer): void {
+    if (answer.ok || answer.error.code === 'closed' || stream !== this.#current()) return
+    this.events.emit('error', { error: answer.error })
   }
 
   #answered(stream: Stream, answer: Answer): void {
@@ -295,6 +332,7 @@ export class Presence implements RoomStores {
   #take(step: Step): void {
     this.#roster = step.roster
     this.#changes.push(...step.changes)
+    for (const change of step.changes) if (change.type === 'leave') this.signals.left(change.member.user)
   }
 
   #others(list: readonly Member[], user: string | null): readonly Member[] {

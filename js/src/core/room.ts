@@ -1,6 +1,8 @@
 import { invalid } from './error.ts'
 import type { Status } from './member.ts'
 import type { Presence, RoomEvents, RoomStores } from './presence.ts'
+import type { SignalOptions, Signals } from './signals.ts'
+import type { Readable } from './store.ts'
 
 export interface RoomOptions {
   /** Small JSON that others see: untrusted there, at most 1 KiB. */
@@ -63,6 +65,30 @@ export class Room implements RoomStores {
     this.#check()
     this.#presence.desired.setStatus(status)
     this.#presence.statusChanged()
+  }
+
+  /**
+   * Says something of short life: a cursor, a selection. The newest of each kind counts, at most
+   * twenty a second are sent, and null ends it. Throws on what JSON cannot carry, and over 1 KiB.
+   */
+  signal(kind: string, value: unknown, options: SignalOptions = {}): void {
+    this.#check()
+    if (this.#presence.desired.observe) throw invalid('an observer has no signals')
+    this.#presence.signals.set(kind, value, options)
+  }
+
+  /** What others signal, by connection: another tab of ours is there too, this one is not. */
+  signals(kind: string): Readable<Signals> {
+    return this.#presence.signals.store(kind)
+  }
+
+  /**
+   * Call it at each key: others see `typing` until three seconds after the last one. Said at most once
+   * a second; `false` ends it at once, as when the message is sent.
+   */
+  typing(on = true): void {
+    this.#check()
+    if (!this.#presence.desired.observe) this.#presence.signals.typing(on)
   }
 
   /** Listens until the returned function is called or the room is left. */

@@ -5,6 +5,7 @@ import { RollcallError } from './error.ts'
 import { EventParser } from './eventstream.ts'
 import { decodeEvent, type Frame, toMember } from './frame.ts'
 import type { JsonObject } from './member.ts'
+import type { SignalChange } from './signals.ts'
 import type { Answer, Entry, SetChange, Stream, StreamRequest } from './stream.ts'
 import { closed } from './websocket.ts'
 
@@ -64,6 +65,11 @@ class SseStream implements Stream {
 
   set(room: string, change: SetChange): Promise<Answer> {
     return this.#call('PATCH', this.#place(room), { ...change })
+  }
+
+  signal(room: string, changes: readonly SignalChange[]): Promise<Answer> {
+    const body = changes.length === 1 ? (changes[0] as object) : changes
+    return this.#call('POST', [...this.#place(room), 'signals'], body)
   }
 
   leave(room: string): void {

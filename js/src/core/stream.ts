@@ -4,6 +4,7 @@ import type { Credentials, Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
 import type { Frame } from './frame.ts'
 import type { JsonObject, Member, Status } from './member.ts'
+import type { SignalChange } from './signals.ts'
 
 export type TransportName = 'websocket' | 'sse'
 
@@ -54,7 +55,7 @@ export interface StreamRequest {
   readonly onEnd: (ending: Ending) => void
 }
 
-/** One open stream, over either transport. Signals, contacts and pages will be further calls here. */
+/** One open stream, over either transport. */
 export interface Stream {
   readonly transport: TransportName
   /** The newest SSE event id. */
@@ -64,6 +65,8 @@ export interface Stream {
   /** Enters a room, or confirms one that the opening named; `resumed` = the server knew the connection. */
   join(entry: Entry, resumed: boolean): Promise<Answer>
   set(room: string, change: SetChange): Promise<Answer>
+  /** The newest of each kind. The answer tells when more may be sent, and, now and then, of a refusal. */
+  signal(room: string, changes: readonly SignalChange[]): Promise<Answer>
   leave(room: string): void
   /** Asks for the state of a room; false if only a new stream can bring it. */
   snapshot(room: string): boolean

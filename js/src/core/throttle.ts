@@ -34,6 +34,12 @@ export class Throttle {
     this.#timer = null
   }
 
+  /** The next request goes at once. */
+  reset(): void {
+    this.cancel()
+    this.#ranAt = Number.NEGATIVE_INFINITY
+  }
+
   #go(): void {
     this.cancel()
     this.#ranAt = this.#environment.now()

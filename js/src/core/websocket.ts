@@ -3,6 +3,7 @@ import { guestQuery } from './endpoint.ts'
 import type { Socket } from './environment.ts'
 import { RollcallError } from './error.ts'
 import { decodeFrames, type Frame } from './frame.ts'
+import type { SignalChange } from './signals.ts'
 import type { Answer, Entry, SetChange, Stream, StreamRequest } from './stream.ts'
 
 const subprotocol = 'rollcall.v1'
@@ -22,6 +23,7 @@ class WebSocketStream implements Stream {
   readonly #socket: Socket | null
   readonly #waiting = new Map<number, (answer: Answer) => void>()
   readonly #joined = new Set<string>()
+  readonly #signalled = new Set<string>()
   #nextId = 1
   #ended = false
 
@@ -49,6 +51,17 @@ class WebSocketStream implements Stream {
 
   set(room: string, change: SetChange): Promise<Answer> {
     return this.#ask({ type: 'set', room, ...change })
+  }
+
+  async signal(room: string, changes: readonly SignalChange[]): Promise<Answer> {
+    const messages = changes.map((change) => ({ type: 'signal', room, ...change }))
+    // An answer to each would double the traffic: the first one tells whether we may.
+    if (!this.#signalled.has(room)) {
+      this.#signalled.add(room)
+      return this.#ask(...messages)
+    }
+    this.#send(messages.length === 1 ? (messages[0] as object) : messages)
+    return { ok: true, member: null }
   }
 
   leave(room: string): void {

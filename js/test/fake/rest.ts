@@ -14,7 +14,7 @@ export function rest(
   secret: string,
 ): RestAnswer {
   const gone: RestAnswer = { status: 410, body: { code: 'gone', detail: 'unknown connection' } }
-  const [kind, first, second, id] = path
+  const [kind, first, second, id, what] = path
   if (kind === 'connections') {
     const connection = server.connections.get(first ?? '')
     const proven = connection && connection.resume === body.resume
@@ -32,6 +32,13 @@ export function rest(
   if (kind !== 'rooms' || second !== 'connections') return { status: 404, body: { code: 'not_found' } }
   const room = first ?? ''
   const connection = server.connections.get(id ?? '')
+  if (what === 'signals') {
+    const list = (Array.isArray(body) ? body : [body]) as Record<string, unknown>[]
+    for (const item of list) server.said.push({ connection: id ?? '', type: 'signal', room, ...item })
+    if (!connection) return gone
+    const fine = list.every((item) => server.signal(connection, room, item))
+    return fine ? { status: 204 } : { status: 403, body: { code: 'forbidden' } }
+  }
   server.said.push({ connection: id ?? '', type: method, room, ...body })
   if (method === 'DELETE') {
     if (connection) server.leave(connection, room)

@@ -30,6 +30,15 @@ export interface FakeMember {
   data: object
 }
 
+export interface FakeSignal {
+  user: string
+  connection: string
+  kind: string
+  data: unknown
+  docVersion?: unknown
+  endsAt: number
+}
+
 interface Lease {
   status: string
   data: object
@@ -53,7 +62,11 @@ interface FakeRoom {
   version: number
   mode: 'full' | 'counts'
   members: Map<string, FakeMember>
+  signals: Map<string, FakeSignal>
 }
+
+/** The time of a signal that names none; a selection lives as long as its connection is here. */
+const lastingMs: Record<string, number> = { typing: 5_000, selection: Number.POSITIVE_INFINITY }
 
 const ranks = ['away', 'idle', 'active']
 
@@ -134,7 +147,7 @@ export class FakeServer {
     const frame = current
       ? { type: 'resumed', room, epoch: held.epoch, version: held.version }
       : this.snapshot(room)
-    connection.port?.send([frame])
+    connection.port?.send([frame, this.#signals(room, [...held.signals.values()], true)])
     return held.members.get(connection.user) ?? null
   }
 
@@ -148,7 +161,22 @@ export class FakeServer {
     return this.room(room).members.get(connection.user) ?? null
   }
 
+  signal(connection: FakeConnection, room: string, ask: Record<string, unknown>): boolean {
+    if (connection.leases.get(room)?.observe !== false) return false
+    const kind = String(ask.kind)
+    const key = `${connection.id} ${kind}`
+    const ttlMs = Number(ask.ttlMs ?? lastingMs[kind] ?? 30_000)
+    const { id, user } = connection
+    const signal = { user, connection: id, kind, data: ask.data ?? null, endsAt: Date.now() + ttlMs }
+    const whole = ask.docVersion === undefined ? signal : { ...signal, docVersion: ask.docVersion }
+    if (signal.data === null) this.room(room).signals.delete(key)
+    else this.room(room).signals.set(key, whole)
+    this.broadcast(room, this.#signals(room, [whole], false))
+    return true
+  }
+
   leave(connection: FakeConnection, room: string, reason = 'left'): void {
+    this.#endSignals(room, (signal) => signal.connection === connection.id)
     if (connection.leases.delete(room)) this.refresh(room, reason)
   }
 
@@ -168,6 +196,7 @@ export class FakeServer {
     if (connection.grace) clearTimeout(connection.grace)
     this.connections.delete(connection.id)
     const rooms = [...connection.leases.keys()]
+    for (const room of rooms) this.#endSignals(room, (signal) => signal.connection === connection.id)
     connection.leases.clear()
     for (const room of rooms) this.refresh(room, reason)
   }
@@ -197,6 +226,7 @@ export class FakeServer {
     const pause = Math.max(0, Date.now() - this.#sweptAt - 2_000)
     this.#sweptAt = Date.now()
     for (const connection of this.connections.values()) connection.evidenceAt += pause
+    for (const room of this.rooms.keys()) this.#endSignals(room, (signal) => signal.endsAt <= Date.now())
     for (const connection of [...this.connections.values()]) {
       if (Date.now() - connection.evidenceAt <= this.options.leaseMs) continue
       connection.port?.end(4504, { type: 'bye', reason: 'expired', reconnectMs: 0 })
@@ -207,7 +237,7 @@ export class FakeServer {
   room(id: string): FakeRoom {
     let room = this.rooms.get(id)
     if (!room) {
-      room = { epoch: `e${this.epoch}`, version: 0, mode: 'full', members: new Map() }
+      room = { epoch: `e${this.epoch}`, version: 0, mode: 'full', members: new Map(), signals: new Map() }
       this.rooms.set(id, room)
     }
     return room
@@ -265,6 +295,25 @@ export class FakeServer {
         except,
       )
     }
+  }
+
+  #endSignals(room: string, which: (signal: FakeSignal) => boolean): void {
+    const { signals } = this.room(room)
+    const ended: FakeSignal[] = []
+    for (const [key, signal] of signals) {
+      if (!which(signal)) continue
+      signals.delete(key)
+      ended.push({ ...signal, data: null })
+    }
+    if (ended.length > 0) this.broadcast(room, this.#signals(room, ended, false))
+  }
+
+  #signals(room: string, signals: FakeSignal[], full: boolean): object {
+    const said = signals.map(({ endsAt, data, ...signal }) => {
+      if (data === null) return { ...signal, data, ttlMs: 0 }
+      return { ...signal, data, ...(Number.isFinite(endsAt) ? { ttlMs: endsAt - Date.now() } : {}) }
+    })
+    return { type: 'signals', room, signals: said, ...(full ? { full } : {}) }
   }
 
   #members(id: string, room: FakeRoom): Map<string, FakeMember> {

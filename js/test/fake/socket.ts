@@ -18,6 +18,11 @@ export function takeMessage(server: FakeServer, connection: FakeConnection, text
       case 'set':
         answer({ member: server.set(connection, message.room, message) })
         break
+      case 'signal':
+        if (server.signal(connection, message.room, message)) answer({})
+        else
+          connection.port?.send([{ type: 'error', id: message.id, code: 'forbidden', message: 'no signals' }])
+        break
       case 'leave':
         server.leave(connection, message.room)
         answer({})

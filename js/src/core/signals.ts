@@ -1,0 +1,279 @@
+import { checkJson, checkSize } from './data.ts'
+import type { Environment } from './environment.ts'
+import { invalid } from './error.ts'
+import type { SignalFrame, SignalsFrame } from './frame.ts'
+import { type Json, sameJson } from './member.ts'
+import { Store } from './store.ts'
+import { Throttle } from './throttle.ts'
+
+/*
+ * Signals of one room: the newest value of each kind of each connection, for a short time.
+ *
+ *   in    `full` replaces everything; else a value puts, null ends. Each has its own time, which
+ *         runs here too: a lost end is no end that never comes. A value says nothing of who is here:
+ *         it is shown while its user is a member, and waits a moment if it came before the join.
+ *   out   at most twenty a second, the newest always. What still lives is said again on a new stream,
+ *         since the server keeps signals with the stream.
+ */
+
+export interface Signal {
+  readonly user: string
+  readonly connection: string
+  readonly kind: string
+  /** Set by that client: untrusted. */
+  readonly data: Json
+  /** The version of the document that `data` speaks of, as given by that client, or null. */
+  readonly docVersion: number | string | null
+  /** When it came, by our own clock. */
+  readonly at: number
+}
+
+export interface SignalOptions {
+  readonly docVersion?: number | string
+  /** After this long without another value it is over; left out, the server decides by the kind. */
+  readonly ttlMs?: number
+}
+
+/** What goes out. */
+export interface SignalChange extends SignalOptions {
+  readonly kind: string
+  readonly data: Json
+}
+
+export type Signals = ReadonlyMap<string, Signal>
+
+export interface SignalsHost {
+  readonly environment: Environment
+  /** Sends now, and tells when more may be sent; null where there is nobody to tell. */
+  send(changes: readonly SignalChange[]): Promise<void> | null
+  /** Our own connection, whose signals we know already. */
+  connection(): string | null
+  /** True where members have no names: then everyone is taken as present. */
+  isPresent(user: string): boolean
+}
+
+interface Live extends Signal {
+  endsAt: number
+}
+
+const everyMs = 50
+const maxKinds = 8
+/** A signal may overtake the join of its user, but not by more than this. */
+const overtakeMs = 1_000
+/** Within the server's time for typing, so that it ends there too if we fall silent. */
+const typingMs = 3_000
+const typingEveryMs = 1_000
+
+/** How long the server keeps a signal that names no time: a selection until we leave. */
+const lastingMs: ReadonlyMap<string, number> = new Map([
+  ['typing', 5_000],
+  ['selection', Number.POSITIVE_INFINITY],
+])
+const otherMs = 30_000
+
+const none: Signals = new Map()
+
+export class SignalTable {
+  readonly #host: SignalsHost
+  readonly #throttle: Throttle
+  readonly #typing: Throttle
+  /** By kind, then connection. */
+  readonly #live = new Map<string, Map<string, Live>>()
+  readonly #stores = new Map<string, Store<Signals>>()
+  readonly #own = new Map<string, { readonly change: SignalChange; readonly endsAt: number }>()
+  readonly #waiting = new Set<string>()
+  #sending = false
+  #timer: unknown = null
+
+  constructor(host: SignalsHost) {
+    this.#host = host
+    this.#throttle = new Throttle(host.environment, everyMs, () => this.#flush())
+    this.#typing = new Throttle(host.environment, typingEveryMs, () => {
+      this.set('typing', true, { ttlMs: typingMs })
+    })
+  }
+
+  /** The signals of a kind by connection. The same store for the same kind. */
+  store(kind: string): Store<Signals> {
+    const known = this.#stores.get(kind)
+    if (known !== undefined) return known
+    const { now, report } = this.#host.environment
+    const store = new Store<Signals>(this.#visible(kind, now()).seen, report)
+    this.#stores.set(kind, store)
+    return store
+  }
+
+  set(kind: string, value: unknown, options: SignalOptions = {}): void {
+    if (typeof kind !== 'string' || kind === '')
+      throw invalid('the kind of a signal must be a non-empty string')
+    const data = checkJson(value, kind)
+    checkSize(data, kind)
+    if (data === null && !this.#own.has(kind)) return
+    if (!this.#own.has(kind) && this.#own.size >= maxKinds) this.#forget()
+    if (!this.#own.has(kind) && this.#own.size >= maxKinds) {
+      throw invalid(`more than ${maxKinds} kinds of signals`, 'too_large')
+    }
+    const { docVersion, ttlMs } = options
+    const change = {
+      kind,
+      data,
+      ...(docVersion === undefined ? {} : { docVersion }),
+      ...(ttlMs === undefined ? {} : { ttlMs }),
+    }
+    const lastsMs = ttlMs ?? lastingMs.get(kind) ?? otherMs
+    this.#own.set(kind, { change, endsAt: this.#host.environment.now() + lastsMs })
+    this.#waiting.add(kind)
+    this.#throttle.request()
+  }
+
+  /** A key was hit: said at most once a second, and over by itself; false ends it at once. */
+  typing(on: boolean): void {
+    if (on) {
+      this.#typing.request()
+      return
+    }
+    this.#typing.reset()
+    this.set('typing', null)
+  }
+
+  /** A new stream knows nothing of what we said. */
+  renew(): void {
+    this.#sending = false
+    this.#forget()
+    for (const [kind, { change }] of this.#own) if (change.data !== null) this.#waiting.add(kind)
+    if (this.#waiting.size > 0) this.#throttle.request()
+  }
+
+  apply(frame: SignalsFrame): void {
+    const now = this.#host.environment.now()
+    const before = frame.full ? new Map(this.#live) : this.#live
+    if (frame.full) this.#live.clear()
+    for (const said of frame.signals) this.#put(said, before.get(said.kind)?.get(said.connection), now)
+  }
+
+  /** Whoever left takes their signals along; what comes late creates nobody. */
+  left(user: string): void {
+    for (const of of this.#live.values()) {
+      for (const [connection, signal] of of) if (signal.user === user) of.delete(connection)
+    }
+  }
+
+  /** Puts what is to be seen into the stores; returns the calls that tell of it. */
+  show(): (() => void)[] {
+    const now = this.#host.environment.now()
+    let next = Number.POSITIVE_INFINITY
+    const tells: (() => void)[] = []
+    for (const kind of new Set([...this.#live.keys(), ...this.#stores.keys()])) {
+      const { seen, changesAt } = this.#visible(kind, now)
+      next = Math.min(next, changesAt)
+      const store = this.#stores.get(kind)
+      if (store === undefined || sameSignals(store.get(), seen)) continue
+      const tell = store.put(seen)
+      if (tell) tells.push(tell)
+    }
+    this.#expect(next, now)
+    return tells
+  }
+
+  poke(): void {
+    this.#throttle.poke()
+    this.#typing.poke()
+  }
+
+  /** The stream is gone. What others said runs out by itself. */
+  down(): void {
+    this.#throttle.cancel()
+  }
+
+  /** We left: nobody is seen, and nothing is said. */
+  clear(): void {
+    this.#live.clear()
+    this.#own.clear()
+    this.#waiting.clear()
+    this.#throttle.cancel()
+    this.#typing.reset()
+    this.#clearTimer()
+  }
+
+  /** What is to be seen of a kind, and when that may change by itself. What is over is forgotten. */
+  #visible(kind: string, now: number): { readonly seen: Signals; readonly changesAt: number } {
+    const { connection: own, isPresent } = this.#host
+    const of = this.#live.get(kind)
+    const seen = new Map<string, Signal>()
+    let changesAt = Number.POSITIVE_INFINITY
+    for (const [connection, signal] of of ?? []) {
+      const here = isPresent(signal.user)
+      const endsAt = here ? signal.endsAt : Math.min(signal.endsAt, signal.at + overtakeMs)
+      if (endsAt <= now || connection === own()) of?.delete(connection)
+      else {
+        changesAt = Math.min(changesAt, endsAt)
+        if (here) seen.set(connection, signal)
+      }
+    }
+    if (of?.size === 0) this.#live.delete(kind)
+    return { seen: seen.size === 0 ? none : seen, changesAt }
+  }
+
+  #put(said: SignalFrame, before: Live | undefined, now: number): void {
+    const { user, connection, kind, data, docVersion, ttlMs } = said
+    const of = this.#live.get(kind) ?? new Map<string, Live>()
+    if (data === null) {
+      of.delete(connection)
+      return
+    }
+    const endsAt = ttlMs === null ? Number.POSITIVE_INFINITY : now + ttlMs
+    this.#live.set(kind, of)
+    // The same again is the same object: it only lives longer.
+    const same = before?.user === user && before.docVersion === docVersion && sameJson(before.data, data)
+    const signal = same ? before : { user, connection, kind, data, docVersion, at: now, endsAt }
+    signal.endsAt = endsAt
+    of.set(connection, signal)
+  }
+
+  #flush(): void {
+    if (this.#sending) return
+    const now = this.#host.environment.now()
+    const changes: SignalChange[] = []
+    for (const kind of this.#waiting) {
+      const own = this.#own.get(kind)
+      if (own === undefined || own.endsAt <= now) continue
+      const { change } = own
+      changes.push(change.ttlMs === undefined ? change : { ...change, ttlMs: Math.ceil(own.endsAt - now) })
+    }
+    const sent = changes.length === 0 ? null : this.#host.send(changes)
+    // Without a stream nothing is lost: the next one is told what still lives.
+    if (sent === null) return
+    this.#waiting.clear()
+    for (const { kind, data } of changes) if (data === null) this.#own.delete(kind)
+    this.#sending = true
+    void sent.then(() => {
+      this.#sending = false
+      if (this.#waiting.size > 0) this.#throttle.request()
+    })
+  }
+
+  #forget(): void {
+    const now = this.#host.environment.now()
+    for (const [kind, { endsAt }] of this.#own) if (endsAt <= now) this.#own.delete(kind)
+  }
+
+  #expect(at: number, now: number): void {
+    this.#clearTimer()
+    if (at === Number.POSITIVE_INFINITY) return
+    this.#timer = this.#host.environment.setTimer(() => {
+      this.#timer = null
+      for (const tell of this.show()) tell()
+    }, at - now)
+  }
+
+  #clearTimer(): void {
+    if (this.#timer !== null) this.#host.environment.clearTimer(this.#timer)
+    this.#timer = null
+  }
+}
+
+function sameSignals(a: Signals, b: Signals): boolean {
+  if (a.size !== b.size) return false
+  for (const [connection, signal] of b) if (a.get(connection) !== signal) return false
+  return true
+}
