@@ -34,7 +34,8 @@ type Op struct {
 	User       UserID
 	Connection ConnectionID // all but OpEndUser
 	// Generation must be that of the current lease for OpSet, OpClose and OpEnd
-	// to do anything; 0 means whichever it is. Ignored by OpGrant.
+	// to do anything; 0 means whichever it is. OpGrant that names the generation
+	// of a lease that was lost does nothing if the connection holds a newer one.
 	Generation Generation
 
 	// Info (OpGrant) replaces the user's public profile; nil keeps it.

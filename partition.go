@@ -166,7 +166,11 @@ func (p *Partition) renew(r *Renewal) {
 			r.Outcome = Lost
 			return
 		}
-		if l.generation != r.Lease.Generation {
+		if l.generation < r.Lease.Generation {
+			r.Outcome = Lost // the store has lost the newer one
+			return
+		}
+		if l.generation > r.Lease.Generation {
 			r.Outcome = Replaced
 			return
 		}

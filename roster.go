@@ -12,6 +12,10 @@ type Roster struct {
 	order   joinOrder[*entry]
 	recent  entry // ring of the entries, the most recently changed first
 	left    []departure
+	// common is the oldest version at which this replica is known to have been
+	// what every other one was: a snapshot skips what was in between, and who was
+	// unconfirmed here may have been missing there.
+	common Version
 	// gaps are the stretches of versions that a snapshot has skipped, oldest
 	// first: what changed when within them is not known.
 	gaps []versionGap
@@ -54,7 +58,7 @@ func NewRoster(snapshot *Answer) *Roster {
 }
 
 func (r *Roster) load(s *Answer) {
-	r.epoch, r.version, r.floor = s.Epoch, s.Version, s.Version
+	r.epoch, r.version, r.floor, r.common = s.Epoch, s.Version, s.Version, s.Version
 	r.entries = make(map[UserID]*entry, len(s.Members))
 	r.unconfirmed = nil
 	r.order = joinOrder[*entry]{}
@@ -103,6 +107,7 @@ func (r *Roster) Apply(c *Change) bool {
 	if c.Prev != r.version && !reborn {
 		return false
 	}
+	unconfirmed := len(r.unconfirmed)
 	for _, l := range c.Leave {
 		delete(r.unconfirmed, l.User)
 		r.remove(l, c.Version)
@@ -120,6 +125,9 @@ func (r *Roster) Apply(c *Change) bool {
 		}
 	}
 	r.version = c.Version
+	if unconfirmed > 0 && len(r.unconfirmed) == 0 {
+		r.common = c.Version
+	}
 	return true
 }
 
@@ -163,6 +171,9 @@ func (r *Roster) Mend(s *Answer) {
 	if changed || s.Version > r.version {
 		r.skip(version)
 		r.version = version
+	}
+	if r.common = r.version; r.version > s.Version {
+		r.common++ // a version of our own
 	}
 }
 
@@ -245,6 +256,15 @@ func (r *Roster) remove(l Leave, version Version) {
 		r.left = append(r.left[:0], r.left[half:]...)
 	}
 	r.left = append(r.left, departure{Leave: l, joined: e.joined, version: version})
+}
+
+// SinceElsewhere is [Roster.Since] for a version that may have been told by
+// another replica of the room.
+func (r *Roster) SinceElsewhere(v Version) (d Diff, ok bool) {
+	if v < r.common {
+		return Diff{}, false
+	}
+	return r.Since(v)
 }
 
 // Since is the net difference from version v to the present. It reports false if

@@ -149,8 +149,27 @@ func taken[T comparable](k *keeper, set map[T]bool) []T {
 	return all
 }
 
+// forgetSilent forgets the leases of connections without a stream whose evidence
+// is older than they run: they have ended, or go on on another node, and the news
+// of that was lost.
+func (k *keeper) forgetSilent(now instant) {
+	k.h.connections.each(func(c *connection) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.stream != nil || c.entering {
+			return
+		}
+		for i := len(c.subs) - 1; i >= 0; i-- {
+			if s := c.subs[i]; now.sub(c.evidence) > k.h.leaseOf(s)+k.h.timing.Lease {
+				c.overLocked(s)
+			}
+		}
+	})
+}
+
 func (k *keeper) run() {
 	h := k.h
+	var looked instant
 	for {
 		select {
 		case <-h.ctx.Done():
@@ -167,6 +186,10 @@ func (k *keeper) run() {
 		k.pay()
 		k.grant()
 		k.reread(now)
+		if h.shared && now.sub(looked) > h.timing.Lease {
+			looked = now
+			k.forgetSilent(now)
+		}
 		k.recallSome(now)
 		k.flush(now)
 	}

@@ -169,6 +169,9 @@ func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) 
 			return b, deliveries
 		}
 		body, ok := r.diffLocked(v.sent)
+		// What is seen here is no longer what others see, and may not be taken for
+		// it by another node.
+		ok = ok && (r.roster.Unconfirmed() == 0 || v.epoch == r.epochLocked())
 		switch {
 		case !ok:
 			b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
@@ -190,10 +193,11 @@ func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) 
 func (s *stream) appendStart(b []byte, r *room, v *view) []byte {
 	now := r.roster.Version()
 	if v.sent != 0 && v.epoch == r.epochLocked() {
-		if v.sent == now {
+		d, ok := r.roster.SinceElsewhere(v.sent)
+		if ok && v.sent == now {
 			return s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, v.epoch, now))
 		}
-		if d, ok := r.roster.Since(v.sent); ok && !d.Empty() && r.settlingLocked() == 0 {
+		if ok && !d.Empty() && r.settlingLocked() == 0 {
 			return s.append(b, wire.EventDiff, wire.AppendDiff(nil, r.id, &d))
 		}
 	}

@@ -13,6 +13,7 @@ local function outcome(name)
   local i, l
   if rec then i, l = find(rec, connection) end
   if l and l[2] == generation then return OVER, 2 end -- it is closing
+  if l and l[2] < generation then return LOST, 0 end -- the newer one was lost
   if l then return REPLACED, 0 end
   for reason = 1, 5 do
     if redis.call('ZSCORE', P .. 'e', ended_name(connection, generation, reason)) then return OVER, reason end
