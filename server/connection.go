@@ -28,6 +28,7 @@ type connection struct {
 	stream    *stream        // Guarded by mu. nil while there is none.
 	streams   uint64         // Guarded by mu. How many it has had; names the current one.
 	elsewhere bool           // Guarded by mu. Another node knows it: its leases are to be found.
+	moved     bool           // Guarded by mu. It has been on another node, and may have set there what is not known here.
 	gone      bool           // Guarded by mu. No longer registered.
 	entering  bool           // Guarded by mu. A stream or a lease is on its way: not to be forgotten.
 	subs      []*sub         // Guarded by mu. One a room.
@@ -58,6 +59,7 @@ type sub struct {
 	ttl     bool            // Guarded by c.mu. A lease that PUT renews.
 	waiting bool            // Guarded by c.mu. A grant has yet to reach the store.
 	unset   bool            // Guarded by c.mu. status and data have yet to reach the store.
+	known   bool            // Guarded by c.mu. status and data are those of the store, also if c has moved.
 	counts  bool            // Guarded by c.mu. An observer who is shown nothing but the number.
 	// member is the user in the room when the store last answered, and granted
 	// the version of the room at the grant. Guarded by c.mu.

@@ -72,6 +72,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 			return nil, err
 		}
 	}
+	set := c.stateElsewhere(ctx, s, res.Lease)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s = c.findLocked(e.room); s == nil {
@@ -80,6 +81,9 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	}
 	s.counts = e.counts && observe
 	s.noteLocked(e.status, e.data)
+	if set != nil {
+		s.status, s.data, s.known = set.Status, set.Data, true
+	}
 	switch {
 	case observe:
 	case waiting:
@@ -89,6 +93,32 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		s.lease, s.member, s.granted, s.ttl, s.waiting = res.Lease, res.Member, res.Version, e.ttl != 0, false
 	}
 	return s, nil
+}
+
+// stateElsewhere is what a connection that has been on another node has set in a
+// room where it was just granted a lease: what it sets next is merged into that.
+// nil if it is known here, s being what is. Called with c.op held.
+func (c *connection) stateElsewhere(ctx context.Context, s *sub, granted rollcall.Lease) *rollcall.ConnectionState {
+	c.mu.Lock()
+	known := !c.moved || s != nil && s.known
+	c.mu.Unlock()
+	if known || granted.Generation == 0 {
+		return nil
+	}
+	a, err := c.h.query(ctx, rollcall.Query{
+		Want: rollcall.WantUsers, Room: granted.Room, Users: []rollcall.UserID{c.user}, States: true,
+	})
+	if err != nil {
+		return nil
+	}
+	for _, states := range a.States {
+		for i := range states {
+			if states[i].Connection == c.id {
+				return &states[i]
+			}
+		}
+	}
+	return nil
 }
 
 // waitLocked has the grant made when the store can be reached again; until then

@@ -49,6 +49,9 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 		if !c.gone && h.connections.add(c) == c {
 			again = c.streams > h.firstStream || len(c.subs) > 0
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
+			if h.comesFrom(a.last.resume) {
+				c.movedLocked()
+			}
 			c.entering = true
 			c.mu.Unlock()
 			return c, again
@@ -75,12 +78,30 @@ func (h *hub) resumed(a *arrival) *connection {
 	case h.shared:
 		// It may hold leases that another node has granted.
 		c := h.newConnection(r.Connection, a.identity)
-		c.elsewhere = true
+		c.elsewhere, c.moved = true, true
 		return c
 	case r.Epoch != string(h.epoch()) || a.observes():
 		return h.newConnection(r.Connection, a.identity)
 	}
 	return nil
+}
+
+// comesFrom reports whether a resume secret is of another node.
+func (h *hub) comesFrom(resume string) bool {
+	if !h.shared || resume == "" {
+		return false
+	}
+	r, err := h.signer.Verify(resume)
+	return err == nil && r.Node != h.node
+}
+
+// movedLocked notes that the connection has been on another node meanwhile: what
+// it has set is what the store says.
+func (c *connection) movedLocked() {
+	c.moved = true
+	for _, s := range c.subs {
+		s.known = false
+	}
 }
 
 // isOf reports whether a resume secret is good and of the user.
@@ -131,13 +152,14 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 		r := h.watch(ctx, e.room)
 		o.rooms = append(o.rooms, r)
 		e.room = r.id // one string for all
+		asked := e
+		e.resume = c.elsewhere && !e.observe && len(a.rooms) > 0
 		if known {
 			e = c.withoutState(e)
 		}
-		e.resume = c.elsewhere && !e.observe && len(a.rooms) > 0
 		_, err := c.grant(ctx, e)
 		if err != nil && e.resume && err.Code == rollcall.CodeGone {
-			if err = o.lapsed(ctx, e); err == errLapsed {
+			if err = o.lapsed(ctx, asked); err == errLapsed {
 				o.abandon()
 				a.last.resume = ""
 				return h.open(ctx, a)
@@ -183,7 +205,6 @@ func (o *opening) lapsed(ctx context.Context, e entry) *rollcall.Error {
 	if !held && !o.settling() {
 		return errLapsed
 	}
-	e.resume = false
 	_, err := c.grant(ctx, e)
 	return err
 }
@@ -203,7 +224,7 @@ func (o *opening) settling() bool {
 func (c *connection) withoutState(e entry) entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.findLocked(e.room); s != nil && s.leased() {
+	if s := c.findLocked(e.room); e.resume || s != nil && s.leased() {
 		e.status, e.data = rollcall.StatusUnset, nil
 	}
 	return e
@@ -227,7 +248,7 @@ func (o *opening) abandon() {
 	c.mu.Lock()
 	c.entering = false
 	d := &departure{c: c}
-	if c.stream == nil && !o.again {
+	if c.stream == nil && !o.again && !c.moved {
 		for _, s := range c.subs {
 			if s.leased() {
 				d.leases = append(d.leases, s.lease)

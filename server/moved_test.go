@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"rollcall"
+	"rollcall/server/auth"
+	"rollcall/store"
+)
+
+// pair is two nodes on one store, in virtual time.
+type pair struct {
+	*store.Memory
+
+	mu    sync.Mutex
+	feeds []func(*rollcall.Frame)     // Guarded by mu.
+	hears map[string]func(msg []byte) // Guarded by mu.
+}
+
+// half is the store as one node of a pair sees it.
+type half struct{ *pair }
+
+func (n half) Shared() bool { return true }
+func (n half) Close() error { return nil }
+
+func (n half) Feed(fn func(*rollcall.Frame)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.feeds = append(n.feeds, fn)
+}
+
+func (n half) Listen(node string, fn func([]byte)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hears[node] = fn
+}
+
+func (n half) Send(_ context.Context, node string, message []byte) (bool, error) {
+	n.mu.Lock()
+	fn := n.hears[node]
+	n.mu.Unlock()
+	if fn != nil {
+		fn(message)
+	}
+	return fn != nil, nil
+}
+
+func twoNodes(t *testing.T) (one, two *world) {
+	t.Helper()
+	m := store.NewMemory(store.MemoryOptions{Settled: true})
+	p := &pair{Memory: m, hears: make(map[string]func([]byte))}
+	m.Feed(func(f *rollcall.Frame) {
+		for _, fn := range p.feeds {
+			fn(f)
+		}
+	})
+	var nodes []*world
+	for _, name := range []string{"one", "two"} {
+		s, err := New(Options{
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Guests{},
+			Store: half{p}, Secret: []byte("0123456789abcdef"), NodeID: name,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		nodes = append(nodes, &world{t: t, h: s.h, m: m, s: s})
+	}
+	return nodes[0], nodes[1]
+}
+
+// resume is the secret of the stream.
+func (c *client) resume() string {
+	c.w.t.Helper()
+	text, _ := c.conn.take()
+	for _, e := range events(text) {
+		if data, ok := strings.CutPrefix(e, "ready "); ok {
+			var ready struct{ Resume string }
+			if err := json.Unmarshal([]byte(data), &ready); err != nil {
+				c.w.t.Fatal(err)
+			}
+			return ready.Resume
+		}
+	}
+	c.w.t.Fatal("no ready")
+	return ""
+}
+
+// ask is a call of a connection that lands on this node.
+func (w *world) ask(method, path, resume, body string) (int, string) {
+	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	if resume != "" {
+		r.Header.Set("Rollcall-Resume", resume)
+	}
+	answer := httptest.NewRecorder()
+	w.s.ServeHTTP(answer, r)
+	return answer.Code, answer.Body.String()
+}
+
+// move opens the stream of a client on another node, by its resume secret.
+func (w *world) move(c *client, resume string) *client {
+	moved := w.arrive(string(c.st.c.user), lobby, func(a *arrival) { a.last.resume = resume })
+	if moved.st.c.id != c.st.c.id {
+		w.t.Fatal("another connection")
+	}
+	return moved
+}
+
+func TestWhatIsSetGoesAlongToAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		ana := one.arrive("ana", lobby, func(a *arrival) {
+			a.rooms[0].status, a.rooms[0].data = rollcall.StatusAway, json.RawMessage(`{"a":1}`)
+		})
+		path := "/v1/rooms/lobby/connections/" + string(ana.st.c.id)
+		for i, w := range []*world{two, one, two} {
+			ana = w.move(ana, ana.resume())
+			resume := ana.resume()
+			data := []string{`{"b":2}`, `{"c":3}`, `{"d":4}`}[i]
+			if code, body := w.ask("PATCH", path, resume, `{"data":`+data+`}`); code != http.StatusOK {
+				t.Fatalf("PATCH: %d %s", code, body)
+			}
+			ana.conn.got.WriteString("event: ready\ndata: {\"resume\":\"" + resume + "\"}\n\n")
+		}
+		_, body := two.ask("GET", "/v1/rooms/lobby/members/ana", "", "")
+		if want := `"status":"away"`; !strings.Contains(body, want) {
+			t.Errorf("%s, want %s", body, want)
+		}
+		if want := `"data":{"a":1,"b":2,"c":3,"d":4}`; !strings.Contains(body, want) {
+			t.Errorf("%s, want %s", body, want)
+		}
+	})
+}
+
+func TestTheURLOfAnEventSourceSaysNothingNewOnAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		asks := func(a *arrival) {
+			a.rooms[0].status, a.asked = rollcall.StatusAway, 7
+		}
+		ana := one.arrive("ana", lobby, asks)
+		resume := ana.resume()
+		if code, body := one.ask("PATCH", "/v1/rooms/lobby/connections/"+string(ana.st.c.id), resume, `{"status":"idle"}`); code != http.StatusOK {
+			t.Fatalf("PATCH: %d %s", code, body)
+		}
+		two.arrive("ana", lobby, func(a *arrival) {
+			asks(a)
+			a.repeats, a.last = true, lastEvent{resume: resume, asked: 7}
+		})
+		if _, body := one.ask("GET", "/v1/rooms/lobby/members/ana", "", ""); !strings.Contains(body, `"status":"idle"`) {
+			t.Errorf("%s, want what was set last", body)
+		}
+	})
+}
+
+// A client that goes while it opens a stream on another node still has its lease.
+func TestAnOpeningThatIsGivenUpEndsNoLeaseOfAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		ana := one.arrive("ana", lobby, nil)
+		o, err := two.h.open(t.Context(), arrival{
+			identity: auth.GuestIdentity("ana"), last: lastEvent{resume: ana.resume()}, rooms: []entry{{room: "lobby"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.abandon()
+		if here := one.here("lobby"); len(here) != 1 {
+			t.Errorf("here: %v, want ana", here)
+		}
+	})
+}
