@@ -75,9 +75,10 @@ func (f *forwarder) elsewhere(r *http.Request, raw []byte) string {
 		signed = beat.Resume
 	}
 	resume, err := f.s.h.signer.Verify(signed)
-	if err != nil || resume.Node == f.s.h.node || f.s.h.connections.get(resume.Connection) != nil {
+	if err != nil || resume.Node == f.s.h.node {
 		return ""
 	}
+	// This node may remember the connection too, from before it moved there.
 	return resume.Node
 }
 
@@ -98,8 +99,8 @@ func pick(h http.Header, names []string) map[string]string {
 	return fields
 }
 
-// forward asks another node. If nobody hears it the connection has ended: its
-// client has to open anew, anywhere.
+// forward asks another node. If nobody hears it, and the connection has not come
+// here by now, it has ended: its client has to open anew, anywhere.
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string, raw []byte, h func(http.ResponseWriter, *http.Request) error) error {
 	id := f.next.Add(1)
 	answer := make(chan *answered, 1)
@@ -124,13 +125,16 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string,
 	switch {
 	case err != nil:
 		return f.s.h.unavailable(err)
+	case !heard && f.knows(r):
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		return h(w, r)
 	case !heard && (r.Method == http.MethodDelete || isRelease(r)):
 		w.WriteHeader(http.StatusNoContent) // gone is what was asked for
 		return nil
 	case !heard && r.Method == http.MethodPut:
 		// A lease without a stream goes on at the node that hears of it.
 		r.Body = io.NopCloser(bytes.NewReader(raw))
-		return h(w, r.WithContext(context.WithValue(r.Context(), adoptKey{}, true)))
+		return h(w, r)
 	case !heard:
 		return rollcall.Errorf(rollcall.CodeGone, "the node of the connection has ended; open it anew")
 	}
@@ -151,8 +155,11 @@ func isRelease(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, "/release")
 }
 
-// adoptKey marks a call of a connection whose node has ended.
-type adoptKey struct{}
+// knows reports whether the connection that the path names is one of this node.
+func (f *forwarder) knows(r *http.Request) bool {
+	id, err := pathID(r, "connection")
+	return err == nil && f.s.h.connections.get(rollcall.ConnectionID(id)) != nil
+}
 
 // recorder is the answer to a call of another node.
 type recorder struct {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"rollcall"
 	"rollcall/server/auth"
@@ -162,6 +163,35 @@ func TestTheURLOfAnEventSourceSaysNothingNewOnAnotherNode(t *testing.T) {
 	})
 }
 
+// A call goes to the node that gave its secret, also if it lands where the
+// connection was before.
+func TestACallReachesAConnectionThatHasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		ana := one.arrive("ana", lobby, nil)
+		there := two.move(ana, ana.resume())
+		resume := there.resume()
+		path := "/v1/connections/" + string(ana.st.c.id)
+		time.Sleep(20 * time.Second)
+		if code, body := one.ask("POST", path+"/beat", resume, `{}`); code != http.StatusNoContent {
+			t.Fatalf("beat: %d %s", code, body)
+		}
+		time.Sleep(20 * time.Second)
+		if len(two.here("lobby")) != 1 {
+			t.Fatal("the beat did not count")
+		}
+		if code, body := one.ask("PATCH", "/v1/rooms/lobby/connections/"+string(ana.st.c.id), resume, `{"status":"idle"}`); code != http.StatusOK {
+			t.Errorf("PATCH: %d %s", code, body)
+		}
+		if code, body := one.ask("DELETE", "/v1/rooms/lobby/connections/"+string(ana.st.c.id), resume, ""); code != http.StatusNoContent {
+			t.Errorf("DELETE: %d %s", code, body)
+		}
+		if here := two.here("lobby"); len(here) != 0 {
+			t.Errorf("here: %v, want nobody", here)
+		}
+	})
+}
+
 // A client that goes while it opens a stream on another node still has its lease.
 func TestAnOpeningThatIsGivenUpEndsNoLeaseOfAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,6 +206,31 @@ func TestAnOpeningThatIsGivenUpEndsNoLeaseOfAnotherNode(t *testing.T) {
 		o.abandon()
 		if here := one.here("lobby"); len(here) != 1 {
 			t.Errorf("here: %v, want ana", here)
+		}
+	})
+}
+
+// A lease without a stream dates from the request that asked for it: a store that
+// has forgotten it is told so.
+func TestALeaseWithoutAStreamDatesFromItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, _ := twoNodes(t)
+		time.Sleep(time.Hour)
+		code, body := one.ask("POST", "/v1/rooms/lobby/connections?user=bot", "", `{"ttlMs":60000}`)
+		if code != http.StatusCreated {
+			t.Fatalf("POST: %d %s", code, body)
+		}
+		var lease struct{ Connection, Resume string }
+		if err := json.Unmarshal([]byte(body), &lease); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		c := one.h.connections.get(rollcall.ConnectionID(lease.Connection))
+		c.mu.Lock()
+		age := c.subs[0].grantOpLocked().Age
+		c.mu.Unlock()
+		if age != 10*time.Second {
+			t.Errorf("the evidence is %v old, want 10 s", age)
 		}
 	})
 }

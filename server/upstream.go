@@ -209,14 +209,15 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 	return s.h.connections.add(c), nil
 }
 
-// adopt takes over a connection whose node has ended; nil if the request is of no
-// such. Its info stays as the store has it.
+// adopt takes over a connection whose node has ended, also if it was this one in an
+// earlier life; nil if it is known here, or no other node can have had it. Its info
+// stays as the store has it.
 func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
-	if r.Context().Value(adoptKey{}) == nil {
+	if !s.h.shared {
 		return nil, nil
 	}
 	resume, err := s.prove(r, fromBody)
-	if err != nil {
+	if err != nil || s.h.connections.get(resume.Connection) != nil {
 		return nil, err
 	}
 	id := &auth.Identity{User: resume.User}
@@ -224,7 +225,7 @@ func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 		return nil, refused // it may be of before or after: a new stream tells
 	}
 	c := s.h.newConnection(resume.Connection, id)
-	c.elsewhere = true
+	c.elsewhere, c.moved = true, true
 	return s.h.connections.add(c), nil
 }
 
@@ -306,7 +307,10 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 		if c.unseenFor == 0 && c.stream == nil {
 			s.h.keeper.mind(c)
 		}
-		c.unseenFor, c.evidence = ttl, s.h.clock.now()
+		c.unseenFor = ttl
+	}
+	if c.stream == nil {
+		c.evidence = s.h.clock.now() // the request is; the store was told by the grant
 	}
 	c.mu.Unlock()
 	s.json(w, status, wire.AppendLease(nil, lease))
