@@ -32,10 +32,6 @@ func (p *Partition) grant(op *Op, res *Result) {
 		res.Err = err
 		return
 	}
-	if op.Generation != 0 && old != nil && old.generation > op.Generation {
-		res.Stale = true
-		return
-	}
 	version := p.nextVersion()
 	if r == nil {
 		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modes}
@@ -48,7 +44,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	}
 	l := &lease{
 		user: u, connection: op.Connection, generation: Generation(version),
-		ttl: op.TTL, status: StatusActive,
+		ttl: op.TTL, status: StatusActive, again: op.Generation != 0,
 	}
 	if l.ttl == 0 {
 		l.ttl = p.timing.Lease

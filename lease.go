@@ -36,6 +36,7 @@ type lease struct {
 	bucket      int32
 	status      Status
 	state       leaseState
+	again       bool   // granted again after it was lost: does not run out while the store settles
 	reason      Reason // of an ended lease
 }
 

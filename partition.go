@@ -194,6 +194,12 @@ func (p *Partition) Tick(now time.Time) *Frame {
 	p.begin(now)
 	elapsed := p.clock.Elapsed()
 	p.expiry.sweep(elapsed, func(l *lease) {
+		if l.again && l.state == leaseLive && elapsed < p.settled {
+			// Whoever has newer evidence of the client may not have been heard yet.
+			l.deadline = p.settled
+			p.expiry.add(l)
+			return
+		}
 		reason := ReasonExpired
 		if l.state == leaseClosing {
 			reason = ReasonClosed

@@ -627,3 +627,57 @@ func TestResumeRunsFromItsOwnEvidence(t *testing.T) {
 	l.pass(2 * time.Second)
 	l.wantTold("ana", "ana expired")
 }
+
+// A lease that was granted again by old evidence does not run out while the store
+// settles: a node that was cut off may have newer evidence.
+func TestWhatWasLostDoesNotRunOutWhileTheStoreSettles(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := rollcall.NewPartition(rollcall.PartitionOptions{Settling: true, Timing: rollcall.DefaultTiming()}, now)
+	grant := func(user rollcall.UserID, lost rollcall.Generation) {
+		p.Apply(now, []rollcall.Op{{
+			Kind: rollcall.OpGrant, Room: "r", User: user, Connection: "c", Generation: lost, Age: 28 * time.Second,
+		}}, make([]rollcall.Result, 1))
+	}
+	grant("ana", 7)
+	grant("bo", 0)
+	count := func() int {
+		a := p.Read(now, &rollcall.Query{Room: "r"})
+		return a.Count
+	}
+	for range 20 {
+		now = now.Add(time.Second)
+		p.Tick(now)
+	}
+	if got := count(); got != 1 {
+		t.Errorf("%d here after 20 s, want the one who was lost and not the one who was silent", got)
+	}
+	for range 11 {
+		now = now.Add(time.Second)
+		p.Tick(now)
+	}
+	if got := count(); got != 0 {
+		t.Errorf("%d here after the store has settled", got)
+	}
+}
+
+// What was lost never displaces what is newer.
+func TestGrantingAgainNeverDisplacesANewerLease(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := rollcall.NewPartition(rollcall.PartitionOptions{}, now)
+	results := make([]rollcall.Result, 1)
+	op := rollcall.Op{Kind: rollcall.OpGrant, Room: "r", User: "ana", Connection: "c"}
+	p.Apply(now, []rollcall.Op{op}, results)
+	old := results[0].Lease
+	p.Apply(now, []rollcall.Op{op}, results)
+	current := results[0].Lease
+	op.Generation = old.Generation
+	p.Apply(now, []rollcall.Op{op}, results)
+	if !results[0].Stale {
+		t.Errorf("granted again under the older generation: %+v", results[0])
+	}
+	renewal := []rollcall.Renewal{{Lease: &rollcall.Lease{Room: "r", User: "ana", Connection: "c", Generation: current.Generation + 5}}}
+	p.Renew(now, renewal)
+	if renewal[0].Outcome != rollcall.Lost {
+		t.Errorf("a newer lease than the one that is known: outcome %d, want lost", renewal[0].Outcome)
+	}
+}

@@ -19,7 +19,10 @@ for _, name in ipairs(due) do
   local rec = load(room, user)
   local i, l
   if rec then i, l = find(rec, connection) end
-  if l and l[2] == generation then
+  if l and l[2] == generation and l[8] and closing == 0 and clock < settled then
+    -- Whoever has newer evidence of the client may not have been heard yet.
+    redis.call('ZADD', P .. 'l', int(settled), name)
+  elseif l and l[2] == generation then
     local m = rooms[room] or load_room(room)
     rooms[room] = m
     drop(m, user, rec, i, closing == 1 and 2 or 3)
