@@ -32,6 +32,10 @@ func (p *Partition) grant(op *Op, res *Result) {
 		res.Err = err
 		return
 	}
+	if op.Generation != 0 && old != nil && old.generation > op.Generation {
+		res.Stale = true
+		return
+	}
 	version := p.nextVersion()
 	if r == nil {
 		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modes}

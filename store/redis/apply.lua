@@ -48,6 +48,8 @@ local function grant(o)
   if o.resume_only and not old then return refuse('gone') end
   if rec and not old and #rec[LEASES] >= MOST then return refuse('connections') end
 
+  if o.generation ~= 0 and old and old[2] > o.generation then return {'', 0, 0, 1, ''} end
+
   local v = next_version()
   local l = {o.connection, v, o.ttl, 3, false, 0, LIVE, o.generation ~= 0}
   local deadline = clock + o.ttl - o.age
