@@ -36,6 +36,7 @@ type connection struct {
 	renewing  bool           // Guarded by mu. In the list of the next renewal.
 	setting   bool           // Guarded by mu. In the list of sets that wait.
 	sets      bucket         // Guarded by mu.
+	returned  bool           // Guarded by mu. Its stream is not its first, here or anywhere.
 	sending   *sending       // Guarded by mu. nil before the first signal.
 	messages  bucket         // Guarded by mu.
 	asked     uint64         // Guarded by mu. A hash of the state in the URL of the last event stream.

@@ -38,6 +38,7 @@ func (c *connection) enter(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		r.release() // it has ended meanwhile
 	} else {
 		s.viewLocked(r, e.held)
+		s.fadeLocked()
 	}
 	return s, nil
 }

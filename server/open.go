@@ -274,6 +274,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entering, c.elsewhere = false, false
+	c.returned = o.last.resume != ""
 	c.attachLocked(s, now)
 	resume := h.sign(c, s.no)
 	if s.plain {
@@ -305,9 +306,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 			v.phase = viewLater
 		}
 		sub.viewLocked(r, v)
-		if o.again {
-			sub.fadeLocked()
-		}
+		sub.fadeLocked()
 	}
 	c.dropUnseenLocked()
 	s.pumpLocked(nil)

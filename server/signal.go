@@ -167,10 +167,11 @@ func (c *connection) silence(d *departure) {
 	}
 }
 
-// fadeLocked ends the signals of an earlier stream of the connection in a while.
+// fadeLocked ends the signals of an earlier stream of the connection in a while,
+// here and at the other nodes.
 func (s *sub) fadeLocked() {
 	r := s.room
-	if r == nil {
+	if r == nil || !s.c.returned {
 		return
 	}
 	r.mu.Lock()
