@@ -1,6 +1,6 @@
 // Bench loads a server over loopback and says what that cost it.
 //
-//	go run ./bench [flags] idle|churn|renew
+//	go run ./bench [flags] idle|churn|renew|cursors
 //
 // The server runs as a child process of its own, so that its memory and its CPU
 // time are those of the server alone. CPU is time on a core and never wall time:
@@ -34,6 +34,7 @@ scenarios:
   idle    members who are present and silent: memory of each, CPU a second
   churn   joins and leaves in a room that is held at one size: CPU of a pair, lag of a join
   renew   lease renewals: in the store alone, and from ping to store
+  cursors everybody in a room of 10, 50, 100 moves a cursor: CPU of a delivery, age at the viewer
 
 flags:
 `
@@ -61,7 +62,7 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	scenarios := map[string]func(*settings) (*result, error){"idle": idle, "churn": churn, "renew": renew}
+	scenarios := map[string]func(*settings) (*result, error){"idle": idle, "churn": churn, "renew": renew, "cursors": cursors}
 	run := scenarios[flag.Arg(0)]
 	if run == nil || flag.NArg() != 1 {
 		flag.Usage()

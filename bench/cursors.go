@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// cursorRate is how often each client moves, a second.
+const cursorRate = 10
+
+// movers are clients of one room who all move their cursors. A delivery is one
+// position of somebody else that a client reads.
+type movers struct {
+	clients []*wsClient
+	began   time.Time
+	inside  atomic.Int64
+	deliver atomic.Int64
+	frames  atomic.Int64
+	closing atomic.Bool
+	lost    atomic.Int64
+
+	mu   sync.Mutex
+	ages []time.Duration // Guarded by mu. From the sending to the reading, of one frame in eight.
+	wg   sync.WaitGroup
+}
+
+func (m *movers) open(addr string, n int) error {
+	m.began = time.Now()
+	for i := range n {
+		c, err := dialWS(addr, fmt.Sprint("u", i), bufferWhole)
+		if err != nil {
+			return err
+		}
+		m.clients = append(m.clients, c)
+		own := fmt.Appendf(nil, `"user":"u%d"`, i)
+		seen := false
+		frames := rand.IntN(8)
+		m.wg.Go(func() {
+			c.read(func(kind, body []byte) {
+				switch string(kind) {
+				case "snapshot":
+					if !seen {
+						seen = true
+						m.inside.Add(1)
+					}
+				case "signals":
+					m.deliver.Add(int64(bytes.Count(body, []byte(`"user":`)) - bytes.Count(body, own)))
+					m.frames.Add(1)
+					if frames++; frames%8 == 0 {
+						m.age(body)
+					}
+				}
+			})
+			if !m.closing.Load() {
+				m.lost.Add(1)
+			}
+		})
+		if err := c.join("cursors"); err != nil {
+			return err
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); m.inside.Load() < int64(n); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d of %d clients were shown the room", m.inside.Load(), n)
+		}
+	}
+	return nil
+}
+
+// age notes how old the positions of a frame are.
+func (m *movers) age(body []byte) {
+	now := time.Since(m.began)
+	var ages []time.Duration
+	for {
+		_, rest, ok := bytes.Cut(body, []byte(`"t":`))
+		if !ok {
+			break
+		}
+		end := bytes.IndexByte(rest, '}')
+		if end < 0 {
+			break
+		}
+		if t, err := strconv.ParseInt(string(rest[:end]), 10, 64); err == nil {
+			ages = append(ages, now-time.Duration(t)*time.Microsecond)
+		}
+		body = rest[end:]
+	}
+	m.mu.Lock()
+	m.ages = append(m.ages, ages...)
+	m.mu.Unlock()
+}
+
+// move moves all cursors for a while, each in its own phase. It returns how many
+// moves it made.
+func (m *movers) move(span time.Duration) int {
+	n := len(m.clients)
+	gap := time.Second / time.Duration(cursorRate*n)
+	start := time.Now()
+	moves := 0
+	for time.Since(start) < span {
+		// Behind by any time, it catches up: the rate is what was asked for.
+		for due := int(time.Since(start) / gap); moves < due; moves++ {
+			c := m.clients[moves%n]
+			c.send(1, fmt.Appendf(nil, `{"type":"signal","room":"cursors","kind":"cursor","data":{"x":%d,"y":%d,"t":%d}}`,
+				rand.IntN(1920), rand.IntN(1080), time.Since(m.began).Microseconds()))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return moves
+}
+
+func (m *movers) stop() {
+	m.closing.Store(true)
+	for _, c := range m.clients {
+		c.conn.Close()
+	}
+	m.wg.Wait()
+}
+
+// forget begins to count anew.
+func (m *movers) forget() {
+	m.deliver.Store(0)
+	m.frames.Store(0)
+	m.mu.Lock()
+	m.ages = nil
+	m.mu.Unlock()
+}
+
+// cursors is rooms in which everybody moves.
+func cursors(s *settings) (*result, error) {
+	r := &result{title: fmt.Sprintf("Cursors: everybody moves %d times a second, WebSocket", cursorRate)}
+	for _, size := range []int{10, 50, 100} {
+		if err := cursorsOf(s, r, size); err != nil {
+			return nil, err
+		}
+	}
+	r.note("A delivery is one position of somebody else; the age is that at the viewer, in a process that shares the machine.")
+	return r, nil
+}
+
+func cursorsOf(s *settings, r *result, size int) error {
+	server, err := startChild()
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	m := &movers{}
+	defer m.stop()
+	if err := m.open(server.addr, size); err != nil {
+		return err
+	}
+	m.move(500 * time.Millisecond)
+	began, err := server.ask("stats")
+	if err != nil {
+		return err
+	}
+	if s.profiles != "" {
+		server.tell("cpu " + filepath.Join(s.profiles, fmt.Sprintf("cursors-%d.cpu.prof", size)))
+	}
+	m.forget()
+	start := time.Now()
+	moves := m.move(s.span)
+	deliveries, frames, span := m.deliver.Load(), m.frames.Load(), time.Since(start)
+	ended, err := server.ask("stats")
+	if err != nil {
+		return err
+	}
+	if s.profiles != "" {
+		server.tell("cpu")
+	}
+	if m.lost.Load() > 0 {
+		return fmt.Errorf("%d clients were disconnected", m.lost.Load())
+	}
+	if deliveries == 0 {
+		return fmt.Errorf("nothing was delivered")
+	}
+	m.mu.Lock()
+	ages := slices.Sorted(slices.Values(m.ages))
+	m.mu.Unlock()
+	goalCPU, goalAge := "", ""
+	if size == 100 {
+		goalCPU, goalAge = "<= 0.8 us", "<= 65 ms"
+	}
+	name := func(what string) string { return fmt.Sprintf("room of %d: %s", size, what) }
+	r.add(name("moves a second"), "", "%.0f", float64(moves)/span.Seconds())
+	r.add(name("deliveries a second"), "", "%.0f", float64(deliveries)/span.Seconds())
+	r.add(name("events a second to each"), "<= 20", "%.1f", float64(frames)/span.Seconds()/float64(size))
+	r.add(name("CPU of a delivery"), goalCPU, "%.2f us", micros(ended.CPU-began.CPU)/float64(deliveries))
+	r.add(name("CPU a second"), "", "%.0f ms", millis(ended.CPU-began.CPU)/span.Seconds())
+	r.add(name("events encoded a second"), "<= 20", "%.1f",
+		(ended.Counters["rollcall_signal_frames_total"]-began.Counters["rollcall_signal_frames_total"])/span.Seconds())
+	r.add(name("age at the viewer, median"), "", "%.1f ms", millis(ages[len(ages)/2]))
+	r.add(name("age at the viewer, p99"), goalAge, "%.1f ms", millis(ages[len(ages)*99/100]))
+	return nil
+}
