@@ -2,7 +2,16 @@ import { defineConfig } from 'tsdown'
 
 // One file per module, so that what an application does not import is not in its bundle.
 export default defineConfig({
-  entry: ['src/index.ts', 'src/core/index.ts', 'src/react.ts', 'src/vue.ts', 'src/svelte.ts', 'src/solid.ts'],
+  entry: [
+    'src/index.ts',
+    'src/core/index.ts',
+    'src/react.ts',
+    'src/vue.ts',
+    'src/svelte.ts',
+    'src/solid.ts',
+    'src/positions.ts',
+    'src/cursors.ts',
+  ],
   format: 'esm',
   platform: 'neutral',
   target: 'es2022',

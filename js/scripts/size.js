@@ -10,17 +10,19 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 /** What is imported, and at most how many bytes of gzip. An adapter counts without what it adapts to. */
 const entries = [
-  ['core', ['core/index.ts'], 8192],
-  ['browser', ['index.ts'], 8704],
-  ['react', ['index.ts', 'react.ts'], 11264],
-  ['vue', ['index.ts', 'vue.ts'], 10240],
-  ['svelte', ['index.ts', 'svelte.ts'], 10240],
-  ['solid', ['index.ts', 'solid.ts'], 10240],
+  ['core', ['core/index.ts'], 13_000],
+  ['browser', ['index.ts'], 13_500],
+  ['positions', ['positions.ts'], 2_000],
+  ['cursors', ['cursors.ts'], 2_500],
+  ['react', ['index.ts', 'react.ts'], 17_000],
+  ['vue', ['index.ts', 'vue.ts'], 15_000],
+  ['svelte', ['index.ts', 'svelte.ts'], 15_000],
+  ['solid', ['index.ts', 'solid.ts'], 15_000],
 ]
 
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-size-'))
 let over = 0
-console.log('entry      minified      gzip    budget')
+console.log('entry       minified      gzip    budget')
 for (const [name, files, budget] of entries) {
   const entry = join(folder, `${name}.ts`)
   writeFileSync(
@@ -48,7 +50,7 @@ for (const [name, files, budget] of entries) {
   const fits = bytes > 0 && bytes <= budget
   if (!fits) over++
   const columns = [code.length, bytes, budget].map((number) => String(number).padStart(10)).join('')
-  console.log(`${name.padEnd(9)}${columns}${fits ? '' : '  over'}`)
+  console.log(`${name.padEnd(10)}${columns}${fits ? '' : '  over'}`)
 }
 rmSync(folder, { recursive: true })
 if (over > 0) {

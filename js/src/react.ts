@@ -15,7 +15,18 @@ import {
 import { type LostConnectionEvent, onLostConnection } from './adapter/lost.ts'
 import type { Relay } from './adapter/relay.ts'
 import { Seat } from './adapter/seat.ts'
-import type { Client, ConnectionState, JsonObject, Member, Mode, RoomOptions, Status } from './core/index.ts'
+import type {
+  Client,
+  ConnectionState,
+  JsonObject,
+  Member,
+  Mode,
+  RoomOptions,
+  SignalOptions,
+  Signals,
+  Status,
+} from './core/index.ts'
+import { type Cursor, type CursorOptions, watchCursors } from './cursors.ts'
 
 /*
  * Hooks for React, under the names that Liveblocks gave them where they mean the same. They only
@@ -160,6 +171,54 @@ export function useLostConnectionListener(fn: (event: LostConnectionEvent) => vo
   })
   useEffect(() => onLostConnection(connection, (event) => newest.current(event)), [connection])
 }
+
+/** What others signal, by connection, and the way to signal oneself. */
+export function useSignal(
+  kind: string,
+): readonly [signals: Signals, signal: (value: unknown, options?: SignalOptions) => void] {
+  const room = useRoom()
+  const signal = useMemo(
+    () => (value: unknown, options?: SignalOptions) => room.signal(kind, value, options),
+    [room, kind],
+  )
+  return [useSelected(room.signals(kind)), signal]
+}
+
+/** Who else is typing, by name, and what to call at each key. Nobody is named in counts mode. */
+export function useTyping(): readonly [typists: readonly Member[], typing: (on?: boolean) => void] {
+  const room = useRoom()
+  const signals = useSelected(room.signals('typing'))
+  const select = useMemo(() => {
+    const users = new Set([...signals.values()].map(({ user }) => user))
+    return (others: readonly Member[]) => others.filter(({ user }) => users.has(user))
+  }, [signals])
+  const typing = useMemo(() => (on?: boolean) => room.typing(on), [room])
+  return [useSelected(room.others, select, shallow), typing]
+}
+
+/**
+ * The cursors of others, moving smoothly: `room.signal('cursor', { x, y })` is the other end. Renders
+ * at each frame of the display while one moves, so it belongs in a component of its own.
+ */
+export function useCursors(options: CursorOptions = {}): readonly Cursor[] {
+  const signals = useRoom().signals('cursor')
+  const [cursors, setCursors] = useState<readonly Cursor[]>(none)
+  const { reducedMotion, restAfterMs, restOpacity } = options
+  useEffect(() => {
+    const stop = watchCursors(signals, setCursors, {
+      ...(reducedMotion === undefined ? {} : { reducedMotion }),
+      ...(restAfterMs === undefined ? {} : { restAfterMs }),
+      ...(restOpacity === undefined ? {} : { restOpacity }),
+    })
+    return () => {
+      stop()
+      setCursors(none)
+    }
+  }, [signals, reducedMotion, restAfterMs, restOpacity])
+  return cursors
+}
+
+const none: readonly Cursor[] = []
 
 /** Equal if both are the same, or arrays or plain objects whose items are the same. */
 export function shallow(a: unknown, b: unknown): boolean {

@@ -135,6 +135,40 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
     await eventually(() => room.self.get()?.user).toBe('obs')
   })
 
+  test.each(both)(
+    'signals: seen by others, ended, told to newcomers, said again, gone with the leave: %s',
+    async (transport) => {
+      const id = newRoom()
+      const watcher = newClient('watcher').enter(id)
+      const room = newClient('ana', { transport }).enter(id)
+      await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
+      const seen = (by: Room, kind: string) => [...by.signals(kind).get().values()]
+      for (let i = 0; i < 30; i++) room.signal('cursor', { x: i }, { docVersion: i, ttlMs: 20_000 })
+      room.signal('selection', [1, 2])
+      await eventually(() => seen(watcher, 'cursor')).toMatchObject([
+        { user: 'ana', kind: 'cursor', data: { x: 29 }, docVersion: 29 },
+      ])
+      await eventually(() => seen(watcher, 'selection').map(({ data }) => data)).toEqual([[1, 2]])
+      expect(seen(room, 'cursor')).toEqual([])
+      const late = newClient('late').enter(id)
+      await eventually(() => seen(late, 'cursor').map(({ data }) => data)).toEqual([{ x: 29 }])
+      room.typing()
+      await eventually(() => seen(watcher, 'typing').map(({ user }) => user)).toEqual(['ana'])
+      room.typing(false)
+      await eventually(() => seen(watcher, 'typing'), 1_500).toEqual([])
+      room.signal('selection', null)
+      await eventually(() => seen(watcher, 'selection')).toEqual([])
+      if (transport === 'websocket') sockets.at(-2)?.terminate()
+      else aborts.at(-1)?.abort()
+      await eventually(() => room.connection.get()).toBe('reconnecting')
+      await eventually(() => room.health.get().stale).toBe(false)
+      await eventually(() => seen(watcher, 'cursor').map(({ data }) => data)).toEqual([{ x: 29 }])
+      room.leave()
+      await eventually(() => seen(watcher, 'cursor')).toEqual([])
+      expect(users(watcher)).toEqual(['late', 'watcher'])
+    },
+  )
+
   test('beats over SSE keep the member for longer than a lease would', async () => {
     const id = newRoom()
     const room = newClient('ana', { transport: 'sse' }).enter(id)

@@ -11,6 +11,7 @@ import {
   type RoomProviderProps,
   shallow,
   useCount,
+  useCursors,
   useLostConnectionListener,
   useMyPresence,
   useOther,
@@ -18,7 +19,9 @@ import {
   useRoom,
   useRoomMode,
   useSelf,
+  useSignal,
   useStatus,
+  useTyping,
   useUpdateMyPresence,
 } from '../../src/react.ts'
 import { FakePage, World } from '../fake/world.ts'
@@ -243,6 +246,62 @@ describe('renderings', () => {
     await show(tree(h(Again)))
     expect(names.seen.at(-1)).toEqual(kept)
     expect(names.seen.at(-1)).toBe(names.seen.at(-2))
+  })
+})
+
+describe('signals', () => {
+  test('useSignal: the others by connection, and a stable way to signal', async () => {
+    const bob = world.client('bob').enter('r')
+    const notes = probe(() => useSignal('note'))
+    await show(tree(notes.node))
+    await pass()
+    await act(async () => bob.signal('note', 'hi'))
+    await pass(100)
+    expect([...(notes.seen.at(-1)?.[0].values() ?? [])]).toMatchObject([{ user: 'bob', data: 'hi' }])
+    await act(async () => notes.seen[0]?.[1]('ho'))
+    await pass(100)
+    expect([...bob.signals('note').get().values()]).toMatchObject([{ user: 'ana', data: 'ho' }])
+    expect(new Set(notes.seen.map(([, signal]) => signal)).size).toBe(1)
+    const before = notes.seen.length
+    await act(async () => bob.set({ x: 1 }))
+    await pass(200)
+    expect(notes.seen.length).toBe(before)
+  })
+
+  test('useTyping: who types, until three seconds after the last key', async () => {
+    const bob = world.client('bob').enter('r')
+    const typing = probe(useTyping)
+    await show(tree(typing.node))
+    await pass()
+    await act(async () => bob.typing())
+    await pass(100)
+    expect(typing.seen.at(-1)?.[0].map(({ user }) => user)).toEqual(['bob'])
+    await act(async () => typing.seen[0]?.[1]())
+    await pass(100)
+    expect([...bob.signals('typing').get().values()].map(({ user }) => user)).toEqual(['ana'])
+    await pass(4_000)
+    expect(typing.seen.at(-1)?.[0]).toEqual([])
+  })
+
+  test('useCursors: smooth, and still when nobody moves', async () => {
+    const bob = world.client('bob').enter('r')
+    const cursors = probe(() => useCursors())
+    await show(h(StrictMode, null, tree(cursors.node)))
+    await pass()
+    for (let i = 0; i <= 10; i++) {
+      await act(async () => bob.signal('cursor', { x: i * 10, y: 0 }))
+      for (let j = 0; j < 5; j++) await pass(10)
+    }
+    await pass(500)
+    expect(cursors.seen.at(-1)).toMatchObject([{ user: 'bob', x: 100, y: 0, opacity: 1 }])
+    const xs = cursors.seen.map(([cursor]) => cursor?.x ?? 0)
+    expect(new Set(xs).size).toBeGreaterThan(15)
+    const before = cursors.seen.length
+    await pass(1_000)
+    expect(cursors.seen.length).toBe(before)
+    await act(async () => bob.leave())
+    await pass(100)
+    expect(cursors.seen.at(-1)).toEqual([])
   })
 })
 
