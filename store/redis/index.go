@@ -181,9 +181,7 @@ func (x *index) flush(ctx context.Context) error {
 	defer x.writing.Unlock()
 	x.mu.Lock()
 	doubts := x.doubts
-	if len(doubts) > 0 {
-		x.doubts = make(map[place]time.Time)
-	}
+	x.doubts = make(map[place]time.Time) // it is written to while these are looked at
 	x.mu.Unlock()
 	if err := x.look(ctx, doubts); err != nil {
 		x.mu.Lock()
@@ -195,9 +193,7 @@ func (x *index) flush(ctx context.Context) error {
 	}
 	x.mu.Lock()
 	notes := x.notes
-	if len(notes) > 0 {
-		x.notes = make(map[place]note)
-	}
+	x.notes = make(map[place]note)
 	x.mu.Unlock()
 	err := x.write(ctx, notes)
 	if err != nil {
