@@ -33,7 +33,8 @@ else
   -- The lease clock forgives whatever time nobody observed, and every jump.
   local passed = now - tonumber(head[3])
   clock = clock + math.min(math.max(passed, 0), tonumber(ARGV[7]))
-  if passed > LEASE then settled = clock + LEASE end
+  -- A partition without leases rests unobserved, and nobody is on the way back.
+  if passed > LEASE and redis.call('EXISTS', P .. 'l') == 1 then settled = clock + LEASE end
 end
 
 -- Of this call: changes of rooms; changes of users over all rooms; revocations.

@@ -3,7 +3,7 @@
 --
 -- ARGV 8 most leases to end in one call - 9 least time since the last sweep (us)
 -- Answers {epoch, feed sequence, leases that are due still, swept or not, how much
--- is left that a sweep can ever end, people}
+-- is left that a sweep can ever end (the time to settle, too), people}
 local MOST, EVERY = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if clock - tick < EVERY and clock >= tick then
@@ -56,6 +56,6 @@ redis.call('ZREMRANGEBYSCORE', P .. 'k', '-inf', int(clock))
 local more = #due == MOST and redis.call('ZCOUNT', P .. 'l', '-inf', int(clock)) or 0
 save()
 redis.call('EXPIRE', KEYS[1], DAY)
-local left = 0
+local left = settling() > 0 and 1 or 0 -- the clock of a partition that rests stands still
 for _, key in ipairs({'l', 'q', 'e', 'i', 'k'}) do left = left + redis.call('ZCARD', P .. key) end
 return {epoch, seq, more, 1, left, people}
