@@ -58,7 +58,13 @@ func NewRoster(snapshot *Answer) *Roster {
 }
 
 func (r *Roster) load(s *Answer) {
-	r.epoch, r.version, r.floor, r.common = s.Epoch, s.Version, s.Version, s.Version
+	// Versions that were told before say nothing of what is here now, also once
+	// it has passed them.
+	floor := s.Version
+	if r.entries != nil && r.version >= s.Version {
+		floor = r.version + 1
+	}
+	r.epoch, r.version, r.floor, r.common = s.Epoch, s.Version, floor, s.Version
 	r.entries = make(map[UserID]*entry, len(s.Members))
 	r.unconfirmed = nil
 	r.order = joinOrder[*entry]{}

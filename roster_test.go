@@ -256,3 +256,24 @@ func TestSinceAVersionThatASnapshotSkipped(t *testing.T) {
 		}
 	}
 }
+
+// A store that took over lacks the last writes, and its versions are behind: who
+// was told of later ones needs a snapshot, also once the versions have passed them.
+func TestRosterLedBackKnowsNoOlderVersion(t *testing.T) {
+	r := rollcall.NewRoster(snapshotAt(10, person("ana", 1)))
+	advance(t, r, change{version: 20, join: "ben"})
+	behind := snapshotAt(10, person("ana", 1))
+	behind.Epoch = "f"
+	r.Mend(behind)
+	if got := diffText(r.Since(20)); got != "unknown" {
+		t.Errorf("since a version that is yet to come: got %s", got)
+	}
+	advance(t, r, change{version: 30, join: "cy"})
+	if got := diffText(r.Since(20)); got != "unknown" {
+		t.Errorf("since a version of the old memory: got %s", got)
+	}
+	advance(t, r, change{version: 31, join: "dee"})
+	if got, want := diffText(r.Since(30)), "+dee"; got != want {
+		t.Errorf("since a version of the new memory: got %s, want %s", got, want)
+	}
+}

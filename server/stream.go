@@ -165,9 +165,11 @@ func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) 
 			*v = view{phase: viewLive, epoch: r.epochLocked(), sent: now}
 			break
 		}
-		if r.notified <= v.sent {
+		if r.notified <= v.sent && v.sent <= now {
 			return b, deliveries
 		}
+		// A store that took over with older writes leads back: only a snapshot
+		// tells that.
 		body, ok := r.diffLocked(v.sent)
 		// What is seen here is no longer what others see, and may not be taken for
 		// it by another node.
