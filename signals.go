@@ -195,7 +195,7 @@ func (t *Signals) put(now time.Time, v *signal, s *Signal) {
 		t.dueAt(deadline)
 	}
 	same := v.data != nil && bytes.Equal(v.data, s.Data) && bytes.Equal(v.docVersion, s.DocVersion) &&
-		v.deadline.IsZero() == deadline.IsZero()
+		v.told.IsZero() == deadline.IsZero()
 	v.data, v.docVersion, v.deadline = s.Data, s.DocVersion, deadline
 	switch {
 	case !v.waits.IsZero(): // told in its turn

@@ -375,3 +375,21 @@ func TestUnchangedSignalsAreRenewedInSilence(t *testing.T) {
 		t.Errorf("live: %+v", got)
 	}
 }
+
+// What fades and is set again has never been away.
+func TestFadedSignalsThatAreSetAgainGoOnInSilence(t *testing.T) {
+	table := rollcall.NewSignals(&signalLimits)
+	s := rollcall.Signal{User: "u", Connection: "c", Kind: rollcall.SignalSelection, Data: json.RawMessage("1")}
+	for at := range 3 {
+		now := startTime.Add(time.Duration(at) * time.Second)
+		if err := table.Set(now, &s); err != nil {
+			t.Fatal(err)
+		}
+		table.Fade(now, "c", 2*time.Second)
+	}
+	table.Set(startTime.Add(3*time.Second), &s)
+	table.Expire(startTime.Add(time.Hour))
+	if got := table.Live(startTime.Add(time.Hour), nil); table.Tick() != 1 || len(got) != 1 || got[0].TTL != 0 {
+		t.Errorf("told %d times; live: %+v", table.Tick(), got)
+	}
+}

@@ -24,9 +24,13 @@ const (
 	// KindState: State changed. Err says why it is [StateReconnecting] or
 	// [StateOver]; nil after Leave and Close.
 	KindState
+	// KindSignals: Signals of others changed; the Data of one that has ended is
+	// nil. After a snapshot that stands for changes that were not read,
+	// [Room.Signals] says what lives.
+	KindSignals
 )
 
-var kindWords = [...]string{"", "snapshot", "join", "update", "leave", "count", "ended", "state"}
+var kindWords = [...]string{"", "snapshot", "join", "update", "leave", "count", "ended", "state", "signals"}
 
 // String is a word in lower case.
 func (k Kind) String() string {
@@ -42,8 +46,9 @@ type Change struct {
 	Kind    Kind
 	Member  *rollcall.Member
 	Members []*rollcall.Member // newest join first; the sample in counts mode
-	Reason  rollcall.Reason    // ReasonNone if it is not known
-	Count   int                // members after the change
+	Signals []rollcall.Signal
+	Reason  rollcall.Reason // ReasonNone if it is not known
+	Count   int             // members after the change
 	State   State
 	Err     error
 }

@@ -110,6 +110,8 @@ type ask struct {
 	left *leaving
 	rev  uint64
 	wish wish
+	// signal is what a signal was sent for; nil for anything else.
+	signal *ownSignal
 }
 
 // collect is what there is to say now, and how long until there may be more; 0:
@@ -178,6 +180,9 @@ func (r *Room) collect(now time.Time, resumed bool, say func(wire.Message, ask))
 		}
 		say(set, current)
 	}
+	if o.join != stepNeeded {
+		r.signals.collect(r, say)
+	}
 	if o.gap == gapFound && o.join != stepNeeded {
 		o.gap = gapAsked
 		say(wire.Message{Type: wire.MessageSnapshot, Room: r.id}, ask{room: r})
@@ -200,6 +205,9 @@ func (c *Client) taken(a ask, self *rollcall.Member) {
 		o.join, o.refusals = stepDone, 0
 	case wire.MessageSet:
 		o.setting = false
+	case wire.MessageSignal:
+		r.takenSignal(a)
+		return
 	default:
 		return
 	}
@@ -245,6 +253,8 @@ func (c *Client) refused(a ask, err *rollcall.Error, retry bool, now time.Time) 
 			o.wish = o.accepted
 		}
 		o.answered(a.rev, err)
+	case wire.MessageSignal:
+		r.refusedSignal(a, err)
 	case wire.MessageSnapshot:
 		if retry {
 			o.gap = gapFound

@@ -23,12 +23,13 @@ type Room struct {
 	over    chan struct{} // closed when the room is over
 
 	// The rest is guarded by client.mu.
-	roster roster
-	state  State
-	err    error // why the state is reconnecting or over
-	self   *rollcall.Member
-	feed   feed
-	outbox roomOutbox
+	roster  roster
+	state   State
+	err     error // why the state is reconnecting or over
+	self    *rollcall.Member
+	feed    feed
+	outbox  roomOutbox
+	signals roomSignals
 }
 
 // wish is what we want to be in a room.
@@ -279,7 +280,11 @@ func (r *Room) told(event any, now time.Time) {
 		gap     bool
 	)
 	switch e := event.(type) {
+	case *wire.Signals:
+		r.toldSignals(e)
+		return
 	case *wire.Snapshot:
+		r.replacedSignals()
 		changes, gap = r.roster.replace(e, r.outbox.gap == gapAsked, now)
 		if !gap {
 			r.outbox.gap = gapNone

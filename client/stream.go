@@ -263,6 +263,7 @@ func (s *stream) ready(e *wire.Ready, now time.Time) {
 	c.connection, c.resume, c.user = e.Connection, e.Resume, e.User
 	for _, r := range c.rooms {
 		r.outbox.reopen()
+		r.signals.reopen(now)
 	}
 	for len(c.leaving) > 0 && !c.resumed {
 		c.heard(c.leaving[0]) // the leases of another connection run out
@@ -348,6 +349,8 @@ func (c *Client) told(event any, now time.Time) {
 	case *wire.Count:
 		c.toldRoom(e.Room, e, now)
 	case *wire.Resumed:
+		c.toldRoom(e.Room, e, now)
+	case *wire.Signals:
 		c.toldRoom(e.Room, e, now)
 	case *wire.EndedLease:
 		c.toldEnded(e)
