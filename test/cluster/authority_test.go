@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"rollcall"
 	"rollcall/test/harness"
 )
 
@@ -223,7 +224,7 @@ func TestWhoDiedIsOfflineOnEveryNode(t *testing.T) {
 	clients := make(map[string]*harness.Client)
 	for i, user := range users {
 		clients[user] = r.member(r.nodes[i], harness.WS, harness.Options{
-			User: user, Token: r.nodes[0].Token(harness.Claims{User: user}), Rooms: []string{"x" + user}, Status: "idle",
+			User: user, Token: r.nodes[0].Token(harness.Claims{User: rollcall.UserID(user)}), Rooms: []string{"x" + user}, Status: "idle",
 		})
 	}
 	for _, user := range users {
@@ -268,7 +269,8 @@ func TestWhoDiedIsOfflineOnEveryNode(t *testing.T) {
 		}
 	}
 	for _, c := range clients {
-		c.Close()
+		c.Thaw()
+		c.Kill()
 	}
 }
 
