@@ -113,9 +113,6 @@ func (s *Server) postLease(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := may(id, room, auth.Presence); err != nil {
-		return err
-	}
 	connection := req.Connection
 	if connection == "" {
 		connection = auth.NewConnectionID()
@@ -156,13 +153,23 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 	if gone {
 		return rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
 	}
-	if !there && proof(r, req.Resume) != "" {
+	if !there && proof(r, req.Resume) != "" && !s.fromServer(r) {
 		// A room that it has not been in takes the rights of its token.
 		if err := may(identity, room, auth.Presence); err != nil {
 			return err
 		}
 	}
 	return s.grantLease(w, r, c, room, &req, http.StatusOK)
+}
+
+// fromServer reports whether a server key was sent along.
+func (s *Server) fromServer(r *http.Request) bool {
+	c := auth.CredentialsOf(r)
+	if c.From != auth.Header {
+		return false
+	}
+	id, err := s.o.Auth.Authenticate(r.Context(), c)
+	return err == nil && id.Server()
 }
 
 // leaseHolder is the connection that a PUT is for: proved by its resume secret,
@@ -205,7 +212,7 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 	if req.User == "" {
 		return nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing")
 	}
-	c := s.h.newConnection(rollcall.ConnectionID(connection), onBehalf(id, req))
+	c := s.h.newConnection(rollcall.ConnectionID(connection), onBehalf(req))
 	return s.h.connections.add(c), nil
 }
 
@@ -229,14 +236,14 @@ func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 	return s.h.connections.add(c), nil
 }
 
-// onBehalf is the identity of a user for whom a server speaks.
-func onBehalf(server *auth.Identity, req *wire.LeaseRequest) *auth.Identity {
-	id := *server
-	id.User, id.Info = req.User, req.Info
-	return &id
+// onBehalf is the identity of a user for whom a server speaks. It has no rights of
+// its own: whoever is handed the resume secret keeps the lease, and enters no other
+// room by it.
+func onBehalf(req *wire.LeaseRequest) *auth.Identity {
+	return &auth.Identity{User: req.User, Info: req.Info, IssuedAt: time.Now()}
 }
 
-// leaseRequest reads a POST and who it is for.
+// leaseRequest reads a POST and who it is for, who may be in the room.
 func (s *Server) leaseRequest(w http.ResponseWriter, r *http.Request) (rollcall.RoomID, *wire.LeaseRequest, *auth.Identity, error) {
 	room, err := roomOf(r)
 	if err != nil {
@@ -258,11 +265,11 @@ func (s *Server) leaseRequest(w http.ResponseWriter, r *http.Request) (rollcall.
 	case id.Server() && req.User == "":
 		return "", nil, nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing: a server key has no presence of its own")
 	case id.Server():
-		id = onBehalf(id, &req)
+		return room, &req, onBehalf(&req), nil
 	case req.User != "" || req.Info != nil || req.Connection != "":
 		return "", nil, nil, rollcall.Errorf(rollcall.CodeForbidden, "user, info and connection are for server keys alone")
 	}
-	return room, &req, id, nil
+	return room, &req, id, may(id, room, auth.Presence)
 }
 
 // grantLease grants or renews and answers. Called with c.op held.
