@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"rollcall"
+	"rollcall/server/auth"
 )
 
 // errands are calls of the store that somebody who holds a lock, or must not
@@ -93,7 +94,17 @@ func (e *errands) replaced(l rollcall.Lease) {
 // set carries out the sets of a connection that waited.
 func (e *errands) set(c *connection) { e.add(c.applySets) }
 
-// tokenEnded ends the leases of a connection whose token has run out.
-func (e *errands) tokenEnded(c *connection) {
-	e.add(func() { c.end(rollcall.ReasonRevoked) })
+// tokenEnded ends the leases of a connection whose token has run out, unless it has
+// come back with another one.
+func (e *errands) tokenEnded(c *connection, token *auth.Identity) {
+	e.add(func() {
+		c.op.Lock()
+		defer c.op.Unlock()
+		c.mu.Lock()
+		renewed := c.identity != token
+		c.mu.Unlock()
+		if !renewed {
+			c.endHolding(rollcall.ReasonRevoked)
+		}
+	})
 }

@@ -258,6 +258,11 @@ func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Er
 func (c *connection) end(reason rollcall.Reason) {
 	c.op.Lock()
 	defer c.op.Unlock()
+	c.endHolding(reason)
+}
+
+// endHolding is end, with c.op held.
+func (c *connection) endHolding(reason rollcall.Reason) {
 	c.mu.Lock()
 	var ops []rollcall.Op
 	for i := len(c.subs) - 1; i >= 0; i-- {

@@ -37,3 +37,29 @@ func TestAForgottenConnectionIsNotFoundAgain(t *testing.T) {
 		t.Fatal("the client waits for ever")
 	}
 }
+
+// Somebody comes back with a new token before the end of the old one was carried
+// out.
+func TestTheEndOfATokenEndsNothingOfTheNext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ana := w.arrive("ana", lobby, func(a *arrival) { a.identity.Expires = time.Now().Add(time.Minute) })
+		ana.st.c.mu.Lock()
+		secret := w.h.sign(ana.st.c, ana.st.no)
+		ana.st.c.mu.Unlock()
+		slow := make(chan struct{})
+		w.h.errands.add(func() { <-slow }) // as a store that does not answer
+		live(66*time.Second, ana)
+		if !ana.conn.isClosed() {
+			t.Fatal("the stream goes on without a token")
+		}
+		next := w.arrive("ana", lobby, func(a *arrival) { a.last.resume = secret })
+		if next.st.c != ana.st.c {
+			t.Fatal("another connection")
+		}
+		close(slow)
+		live(2*time.Second, next)
+		if here := w.here("lobby"); len(here) != 1 {
+			t.Errorf("here: %v, want ana", here)
+		}
+	})
+}

@@ -238,7 +238,7 @@ func (s *stream) dueLocked(now instant) (next instant, ok bool) {
 	warn := s.warnBefore()
 	switch {
 	case left <= -tokenLinger:
-		h.errands.tokenEnded(s.c)
+		h.errands.tokenEnded(s.c, s.c.identity)
 		s.byeLocked(wire.ByeToken, wire.DontReconnect)
 		return 0, false
 	case left <= warn && !s.warned:
