@@ -15,7 +15,10 @@ await build({
   config: false,
   cwd: here('..'),
   entry: { app: here('../../web/src/app.ts') },
-  alias: { '@rollcall/client': here('../src/index.ts') },
+  alias: {
+    '@rollcall/client/cursors': here('../src/cursors.ts'),
+    '@rollcall/client': here('../src/index.ts'),
+  },
   outDir,
   format: 'esm',
   platform: 'browser',

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { describe, expect, test } from 'vitest'
-import { fingerprint, hue, initials } from '../../web/src/avatar.ts'
+import { fingerprint, hue, initials, tint } from '../../web/src/avatar.ts'
 import { Notice } from '../../web/src/notice.ts'
 import { readRoom, roomAddress } from '../../web/src/place.ts'
 
@@ -23,6 +23,20 @@ describe('avatars', () => {
     expect(hue('ana')).toBe(hue('ana'))
     expect(new Set(Array.from({ length: 200 }, (_, i) => hue(`u${i}`))).size).toBeGreaterThan(20)
     expect(fingerprint('')).toBeGreaterThanOrEqual(0)
+    const hues = ['ana', 'ben', 'cem'].map(hue)
+    expect(new Set(hues).size).toBe(3)
+  })
+
+  test.each([
+    ['#1b7340', '#1b7340'],
+    ['#FFF', '#FFF'],
+    ['red', null],
+    ['#12345', null],
+    ['#000;background:url(x)', null],
+    [7, null],
+    [undefined, null],
+  ])('the tint of %j', (color, expected) => {
+    expect(tint({ color })).toBe(expected)
   })
 })
 

@@ -3,12 +3,14 @@ import { type GuestIdentity, newUser, onRenamedElsewhere, readGuest, rename } fr
 import { Notice } from './notice.ts'
 import { People } from './people.ts'
 import { readRoom, roomAddress } from './place.ts'
+import { Pointers } from './pointers.ts'
 import { shownState, stateTexts } from './state.ts'
 
 const find = <T extends HTMLElement>(id: string) => document.getElementById(id) as T
 
 const people = new People(find<HTMLUListElement>('people'))
 const notice = new Notice(find('notice'))
+const pointers = new Pointers(find('field'), find('cursors'))
 const number = new Intl.NumberFormat()
 
 let guest: GuestIdentity = readGuest(new URLSearchParams(location.search))
@@ -31,6 +33,7 @@ function bind(shown: Room): () => void {
     renderState(shown)
   }
   const stops = [
+    pointers.show(shown),
     shown.members.subscribe(render),
     shown.sample.subscribe(render),
     shown.count.subscribe(render),

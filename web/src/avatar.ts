@@ -14,7 +14,13 @@ export function initials(name: string): string {
 
 /** A hue that belongs to the user id, so that a new name keeps its colour. */
 export function hue(user: string): number {
-  return (fingerprint(user) % 24) * 15
+  return ((fingerprint(user) >>> 3) % 24) * 15
+}
+
+/** The colour that the server gave, if it is one. */
+export function tint(info: { readonly color?: unknown }): string | null {
+  const { color } = info
+  return typeof color === 'string' && /^#(?:[\da-f]{3}|[\da-f]{6})$/i.test(color) ? color : null
 }
 
 /** FNV-1a: small, stable, and spread well enough for colours and names. */

@@ -1,5 +1,5 @@
 import { type Member, nameOf } from '@rollcall/client'
-import { hue, initials } from './avatar.ts'
+import { hue, initials, tint } from './avatar.ts'
 
 interface Card {
   readonly item: HTMLLIElement
@@ -41,8 +41,6 @@ export class People {
   #add(user: string): Card {
     const item = document.createElement('li')
     item.className = 'person'
-    // By the style object: the page's policy forbids style attributes, not this.
-    item.style.setProperty('--hue', String(hue(user)))
     const face = element('span', 'face')
     const name = element('bdi', 'name')
     const detail = element('span', 'detail')
@@ -90,6 +88,7 @@ function fill({ item, face, name, detail, spoken }: Card, member: Member, isSelf
     member.connections > 1 ? tabs : '',
     member.stale ? 'last known' : '',
   ]
+  paint(item, member.user, member.info)
   write(face, initials(shown))
   write(name, shown)
   write(detail, notes.filter((note) => note !== '').join(' · '))
@@ -99,6 +98,14 @@ function fill({ item, face, name, detail, spoken }: Card, member: Member, isSelf
   const whole = `${shown}${isSelf ? ' (you)' : ''}, ${member.status}, ${tabs}`
   item.title = whole
   write(spoken, whole)
+}
+
+/** The colour of a person: the server's if it gave one, else one that belongs to the id. */
+export function paint(node: HTMLElement, user: string, info: Member['info']): void {
+  const color = tint(info)
+  // By the style object: the page's policy forbids style attributes, not this.
+  node.style.setProperty(color === null ? '--hue' : '--tint', color ?? String(hue(user)))
+  node.toggleAttribute('data-tinted', color !== null)
 }
 
 /** Only what changed: a screen reader is not to hear the same again. */

@@ -94,6 +94,52 @@ describe.skipIf(!hasChromium)('the page', { timeout: 60_000 }, () => {
     await other.close()
   })
 
+  test('the first look at a fresh server is calm, and a long name stays within the margin', async () => {
+    fake.options.settlingMs = 30_000
+    const page = await browser.context.newPage()
+    await page.addInitScript(() => {
+      const seen: string[] = []
+      Object.assign(window, { seen })
+      const look = () => {
+        const state = document.getElementById('state')?.dataset.state ?? ''
+        if (seen.at(-1) !== state) seen.push(state)
+        requestAnimationFrame(look)
+      }
+      look()
+    })
+    const name = encodeURIComponent('Anastasia-Wilhelmina Featherstonehaugh-Cholmondeley')
+    await page.goto(`${server.url}/?room=fresh&user=ana&name=${name}`)
+    await page.locator('#state[data-state=live]').waitFor()
+    await page.waitForTimeout(300)
+    fake.options.settlingMs = 0
+    const { seen, left, margin } = await page.evaluate(() => ({
+      seen: (window as unknown as { seen: string[] }).seen.filter((state) => state !== ''),
+      left: document.querySelector('.name')?.getBoundingClientRect().left ?? 0,
+      margin: document.querySelector('h1')?.getBoundingClientRect().left ?? 0,
+    }))
+    expect(seen).toEqual(['connecting', 'live'])
+    expect(left).toBe(margin)
+    await page.close()
+  })
+
+  test('pointers of others glide over the page, and go with whoever leaves', async () => {
+    const one = await open('?room=g&user=ana&name=Ana')
+    const two = await open('?room=g&user=bob&name=Bob')
+    await one.locator('.name', { hasText: 'Bob' }).waitFor()
+    for (let i = 0; i < 10; i++) await two.mouse.move(200 + i * 20, 300)
+    const mark = one.locator('.cursor', { hasText: 'Bob' })
+    await mark.waitFor()
+    const box = await one.locator('.cursor i').first().boundingBox()
+    await expect
+      .poll(async () => Math.round((await one.locator('.cursor i').first().boundingBox())?.x ?? 0))
+      .toBe(380)
+    expect(box?.y).toBeGreaterThan(200)
+    expect(await two.locator('.cursor').count()).toBe(0)
+    await two.close()
+    await mark.waitFor({ state: 'detached' })
+    await one.close()
+  })
+
   test('text of strangers is text', async () => {
     const evil = await open(`?room=d&user=evil&name=${encodeURIComponent('<img src=x onerror=alert(1)>')}`)
     expect(await names(evil)).toEqual(['<img src=x onerror=alert(1)>'])
