@@ -44,10 +44,10 @@ func TestNobodyWaitsForTheKeeperWhoWaitsForThem(t *testing.T) {
 	})
 	all.Go(func() {
 		a := rollcall.Answer{Settling: time.Hour, Epoch: "e", Version: 2, Members: []*rollcall.Member{{User: "ana"}}}
-		r.install(&a)
+		r.install(&a, 0)
 		for i := range 20000 {
 			a := rollcall.Answer{Settling: time.Hour, Epoch: "e", Version: rollcall.Version(3 + i)}
-			r.install(&a)
+			r.install(&a, 0)
 		}
 	})
 	go func() { all.Wait(); close(done) }()
@@ -56,4 +56,19 @@ func TestNobodyWaitsForTheKeeperWhoWaitsForThem(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("they wait for each other for ever")
 	}
+}
+
+// A change is lost while a snapshot from before it is on its way.
+func TestASnapshotFromBeforeALossMendsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := &room{h: w.h, id: "lobby"}
+		asked := r.losses
+		r.lose()
+		r.install(&rollcall.Answer{Epoch: "e", Version: 1}, asked)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.broken {
+			t.Error("the room is taken for mended")
+		}
+	})
 }

@@ -29,6 +29,7 @@ type room struct {
 	counts   [2]encoded        // Guarded by mu. The last count, without and with the sample.
 	held     []rollcall.Change // Guarded by mu. Changes that came while the snapshot was being read.
 	broken   bool              // Guarded by mu. A change was missed; a snapshot is on its way.
+	losses   int               // Guarded by mu. How often changes may have been missed.
 	settled  instant           // Guarded by mu. Until then members may be on their way back.
 	viewers  []*sub            // Guarded by mu. sub.place is the index.
 	queued   bool              // Guarded by mu. In the fan-out's list.
@@ -124,7 +125,7 @@ func (r *room) read(ctx context.Context) error {
 	defer r.loading.Unlock()
 	for {
 		r.mu.Lock()
-		done := r.loadedLocked() && !r.broken
+		done, losses := r.loadedLocked() && !r.broken, r.losses
 		r.mu.Unlock()
 		if done {
 			return nil
@@ -133,11 +134,13 @@ func (r *room) read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read room: %w", err)
 		}
-		r.install(&a)
+		r.install(&a, losses)
 	}
 }
 
-func (r *room) install(a *rollcall.Answer) {
+// install takes a snapshot, which was asked for after so many losses: of a later one
+// it need not know.
+func (r *room) install(a *rollcall.Answer, losses int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.Settling > 0 {
@@ -148,7 +151,7 @@ func (r *room) install(a *rollcall.Answer) {
 	} else {
 		r.installRosterLocked(a)
 	}
-	r.broken = false
+	r.broken = r.losses != losses
 	r.forgetLocked()
 	r.queueLocked()
 	held := r.held
@@ -175,6 +178,7 @@ func (r *room) installRosterLocked(a *rollcall.Answer) {
 func (r *room) lose() {
 	r.mu.Lock()
 	r.broken = r.loadedLocked()
+	r.losses++
 	r.mu.Unlock()
 	r.h.errands.mend(r)
 }
