@@ -116,14 +116,16 @@ func TestMovedConnectionsSurviveLostMemory(t *testing.T) {
 // leaves. The joins come back; nobody else is shown coming or going.
 func TestFailoverLosesWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, plan{gated: true})
-	replica := startRedis(t, "--replicaof", "127.0.0.1 "+r.store.port)
+	master := startRedis(t)
+	replica := startRedis(t, "--replicaof", "127.0.0.1 "+master.port)
 	replica.await("master_link_status:up", "INFO", "replication")
+	r := newRig(t, plan{gated: true, store: master})
 	r.watch(room)
 	r.fill(8)
 	r.calm()
 	// From here on the replica hears nothing.
-	r.store.do("WAIT", "1", "2000")
+	key := r.store.do("KEYS", "*:u:"+room).strings()[0]
+	harness.Eventually(t, soon, "the replica has everybody", func() bool { return replica.do("HLEN", key).int() == len(r.cast) })
 	replica.do("REPLICAOF", "NO", "ONE")
 	r.member(r.nodes[0], harness.SSE, harness.Options{User: "new1"})
 	r.member(r.nodes[1], harness.WS, harness.Options{User: "new2"})
@@ -135,6 +137,7 @@ func TestFailoverLosesWrites(t *testing.T) {
 	for _, g := range r.gates {
 		g.point(replica.addr())
 	}
+	r.reads()
 	r.Agree(2*lease + 5*time.Second)
 	for i, w := range r.watchers {
 		w.Until(gone+lease, "who had left is gone", func() bool { return !w.Has(room, "u04") })
@@ -184,11 +187,7 @@ func TestSentinelFailover(t *testing.T) {
 	r.calm()
 	master.kill()
 	replica.await("role:master", "INFO", "replication")
-	for _, n := range r.nodes {
-		harness.Eventually(t, soon, "every node reads", func() bool {
-			return n.Do(harness.Call{Path: harness.RoomPath(room, "")}).Status == 200
-		})
-	}
+	r.reads()
 	late := r.member(r.nodes[2], harness.SSE, harness.Options{User: "late"})
 	r.see(soon, r.cast...)
 	r.Agree(2*lease + 5*time.Second)

@@ -128,6 +128,16 @@ func (r *rig) see(within time.Duration, users ...string) {
 	}
 }
 
+// reads waits until every node reads from the store again.
+func (r *rig) reads() {
+	r.t.Helper()
+	for i, n := range r.Up() {
+		harness.Eventually(r.t, soon, fmt.Sprintf("node %d reads", i+1), func() bool {
+			return n.Do(harness.Call{Path: harness.RoomPath(room, "")}).Status == 200
+		})
+	}
+}
+
 // without is the cast without some.
 func (r *rig) without(users ...string) []string {
 	return slices.DeleteFunc(slices.Clone(r.cast), func(u string) bool { return slices.Contains(users, u) })

@@ -97,6 +97,9 @@ func (n *Nodes) disagree(within time.Duration) (why string) {
 func (n *Nodes) differ(room string) string {
 	var first []string
 	for i, s := range n.Up() {
+		if s.away(room) {
+			return "a node cannot read"
+		}
 		users := s.Users(room)
 		slices.Sort(users)
 		if i == 0 {

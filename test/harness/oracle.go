@@ -52,6 +52,9 @@ func (c *Client) rooms() (rooms []string) {
 // differs tells how the client's list of a room is not the truth; "" if it is.
 func (c *Client) differs(room string) string {
 	s := c.node()
+	if s.away(room) {
+		return "the node cannot read"
+	}
 	roster := s.Roster(room)
 	info := s.Room(room)
 	count := s.Count(room)
@@ -83,6 +86,11 @@ func (c *Client) differs(room string) string {
 		return fmt.Sprintf("the members have %d connections, and the room says %d", connections, info.Connections)
 	}
 	return ""
+}
+
+// away reports whether the node cannot read from its store right now.
+func (s *Server) away(room string) bool {
+	return s.nodes != nil && s.Do(Call{Path: RoomPath(room, "")}).Status == 503
 }
 
 // finish is the end of every test.

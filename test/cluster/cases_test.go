@@ -1,0 +1,312 @@
+//go:build faults && linux && amd64
+
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rollcall/test/harness"
+)
+
+// TestA05EmptyIsDecidedOnTheWhole: nobody leaves, and no room is empty, while
+// somebody is there on another node.
+func TestA05EmptyIsDecidedOnTheWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	r.watch(room)
+	one := r.member(r.nodes[0], harness.SSE, harness.Options{User: "ana"})
+	two := r.member(r.nodes[1], harness.WS, harness.Options{User: "ana"})
+	ben := r.member(r.nodes[1], harness.SSE, harness.Options{User: "ben"})
+	r.see(soon, "ana", "ben")
+	r.calm()
+	one.Close()
+	for _, w := range r.watchers {
+		w.Never((grace+2*time.Second)/time.Duration(len(r.watchers)), "told that ana left", func() bool { return len(w.Leaves(room, "")) > 0 })
+	}
+	two.Close()
+	r.see(soon, "ben")
+	r.once("leave", "ana")
+	for _, n := range r.nodes {
+		if got := n.Count(room); got != 1 {
+			t.Errorf("count %d, want 1", got)
+		}
+	}
+	ben.Close()
+	r.see(soon)
+	r.once("leave", "ana", "ben")
+}
+
+// TestA06OldConnectionTakesNothingAlong: a client whose network died goes on on
+// another node, as the same connection and as another one; whatever becomes of the
+// old sockets, nobody is told that it left.
+func TestA06OldConnectionTakesNothingAlong(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	r.watch(room)
+	var same, other []*harness.Client
+	for i, over := range []harness.Transport{harness.SSE, harness.WS} {
+		same = append(same, r.member(r.nodes[0], over, harness.Options{User: fmt.Sprintf("same%d", i)}))
+		other = append(other, r.member(r.nodes[0], over, harness.Options{User: fmt.Sprintf("other%d", i)}))
+	}
+	r.see(soon, r.cast...)
+	r.calm()
+	for i := range same {
+		same[i].Cut()
+		other[i].Cut()
+	}
+	time.Sleep(lease / 3) // the old socket is dead for a while
+	for i := range same {
+		same[i].Move(r.nodes[1])
+		same[i].Reopen()
+		r.member(r.nodes[1], harness.Transport(i), harness.Options{User: fmt.Sprintf("other%d", i)})
+	}
+	for _, w := range r.watchers {
+		w.Never(2*lease/time.Duration(len(r.watchers)), "told that anybody left", func() bool { return len(w.Leaves(room, "")) > 0 })
+	}
+	r.unmoved()
+	for _, n := range r.nodes {
+		if got := n.Count(room); got != 4 {
+			t.Errorf("count %d, want 4", got)
+		}
+	}
+}
+
+// TestA20EveryNodeShowsEverybody: four nodes with three users each.
+func TestA20EveryNodeShowsEverybody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 4})
+	r.watch(room)
+	r.fill(12)
+	for i, n := range r.nodes {
+		users := n.Users(room)
+		slices.Sort(users)
+		if !slices.Equal(users, r.cast) || n.Count(room) != 12 {
+			t.Errorf("node %d reads %q and counts %d", i+1, users, n.Count(room))
+		}
+	}
+	late := r.member(r.nodes[3], harness.SSE, harness.Options{User: "late"})
+	if l := late.List(room); l.Count != 13 || len(l.Members) != 13 {
+		t.Errorf("a newcomer's first list has %d members and says %d, want 13 with itself", len(l.Members), l.Count)
+	}
+	r.Agree(soon)
+}
+
+// TestA21EveryChangeIsToldOnce: four nodes, ten joins and ten leaves, five of them
+// by expiry; every watcher hears of each once, and the leaves by expiry come from
+// one sweep each.
+func TestA21EveryChangeIsToldOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 4})
+	r.watch(room)
+	r.calm()
+	r.fill(10)
+	r.once("join", r.cast...)
+	for i, c := range r.members {
+		switch {
+		case i%2 == 0:
+			c.Cut()
+		case i%4 == 1:
+			c.Release(false)
+		default:
+			c.Close()
+		}
+	}
+	r.see(gone, []string{}...)
+	r.once("join", r.cast...)
+	r.once("leave", r.cast...)
+	for i, n := range r.nodes {
+		if ended := n.Metric("rollcall_leases_ended_total", `how="expired"`); ended != 5 {
+			t.Errorf("node %d heard of %g leases that expired, want 5", i+1, ended)
+		}
+	}
+}
+
+// TestA44CountsNeverDrift: clients come, go, are cut and come back at random on
+// three nodes; whenever nothing happens the count is the number of users.
+func TestA44CountsNeverDrift(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{})
+	r.watch(room)
+	random := rand.New(rand.NewPCG(7, 7))
+	type seat struct {
+		c    *harness.Client
+		user string
+		open bool
+	}
+	var seats []*seat
+	present := make(map[string]int) // open connections of a user
+	for step := range 600 {
+		n := r.nodes[random.IntN(len(r.nodes))]
+		switch k := random.IntN(10); {
+		case k < 4 || len(seats) == 0:
+			user := fmt.Sprintf("u%02d", random.IntN(50))
+			c := n.Open(t, harness.Transport(random.IntN(2)), harness.Options{User: user, Rooms: []string{room}})
+			if l := c.List(room); l.Count < 1 || !c.Has(room, user) || l.Count != len(l.Members) {
+				t.Fatalf("step %d: a newcomer's first count is %d, with itself: %v", step, l.Count, c.Has(room, user))
+			}
+			seats = append(seats, &seat{c, user, true})
+			present[user]++
+		default:
+			s := seats[random.IntN(len(seats))]
+			switch {
+			case s.open && k < 7:
+				s.c.Release(k == 6)
+				s.c.Kill()
+				s.open = false
+				present[s.user]--
+			case s.open && k == 7:
+				s.c.Close()
+				s.open = false
+				present[s.user]--
+			case s.open && k == 8:
+				s.c.Hangup()
+				s.c.Move(n)
+				s.c.Reopen()
+			case !s.open:
+				s.c.Move(n)
+				s.c.Reopen()
+				s.open = true
+				present[s.user]++
+			}
+		}
+		if step%150 != 149 {
+			continue
+		}
+		var want []string
+		for u, n := range present {
+			if n > 0 {
+				want = append(want, u)
+			}
+		}
+		r.see(gone, want...)
+		for i, n := range r.nodes {
+			if got := n.Count(room); got != len(want) {
+				t.Errorf("step %d: node %d counts %d, want %d", step, i+1, got, len(want))
+			}
+		}
+	}
+	for _, s := range seats {
+		if s.open {
+			s.c.Release(false)
+		}
+	}
+	r.see(gone)
+	for _, w := range r.watchers {
+		for _, e := range w.Events() {
+			if contains(e.Data, `"count":-`) {
+				t.Errorf("a count below zero: %s", e.Data)
+			}
+		}
+	}
+}
+
+// TestA47NothingIsLeftInTheStore: after everybody has left, in whatever way, and
+// two leases, there is no key but those of the partitions themselves.
+func TestA47NothingIsLeftInTheStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	var all []*harness.Client
+	for i := range 200 {
+		o := harness.Options{User: fmt.Sprintf("u%03d", i), Rooms: []string{fmt.Sprintf("hall/%03d", i%120)}, Data: `{"n":1}`}
+		all = append(all, r.nodes[i%2].Open(t, harness.Transport(i/2%2), o))
+	}
+	if n := len(keys(r, false)); n < 240 {
+		t.Fatalf("%d keys while 120 rooms have members, which is no test", n)
+	}
+	for i, c := range all {
+		switch i % 4 {
+		case 0:
+			c.Release(false)
+		case 1:
+			c.Close()
+		case 2:
+			c.Release(true)
+			c.Kill()
+		default:
+			c.Cut()
+		}
+	}
+	harness.Eventually(t, 2*lease+gone, "nothing is left", func() bool { return len(keys(r, true)) == 0 })
+	for _, n := range r.nodes {
+		harness.Eventually(t, 2*lease, "no room is watched any more", func() bool { return n.Metric("rollcall_watched_rooms") == 0 })
+	}
+	for _, k := range keys(r, false) {
+		if ttl := r.store.do("TTL", k).int(); ttl <= 0 {
+			t.Errorf("key %q lives for ever", k)
+		}
+	}
+}
+
+// keys are the keys in the store; left are those among them that only somebody who
+// is here may have.
+func keys(r *rig, left bool) []string {
+	r.t.Helper()
+	all := r.store.do("KEYS", "*").strings()
+	if !left {
+		return all
+	}
+	return slices.DeleteFunc(all, func(k string) bool {
+		_, own, ok := strings.Cut(k, "}:")
+		return ok && (own == "c" || strings.HasPrefix(own, "w:")) || k == "rollcall:secret"
+	})
+}
+
+// TestA52SweepAndRenewalCannotMiss: the calls of one node reach the store late, so
+// that sweeps of the other and renewals cross; and both sweep at once what has
+// expired. Nobody who lives leaves, and who died leaves once.
+func TestA52SweepAndRenewalCannotMiss(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2, gated: true})
+	r.watch(room)
+	r.fill(4)
+	var dead []*harness.Client
+	var users []string
+	for i := range 60 {
+		u := fmt.Sprintf("dead%02d", i)
+		c := r.nodes[i%2].Open(t, harness.Transport(i/2%2), harness.Options{User: u, Rooms: []string{room}})
+		dead, users = append(dead, c), append(users, u)
+	}
+	r.see(soon, append(slices.Clone(r.cast), users...)...)
+	r.calm()
+	r.gates[0].slow(200 * time.Millisecond)
+	for _, c := range dead {
+		c.Cut()
+	}
+	r.see(gone+time.Second, r.cast...)
+	r.once("leave", users...)
+	for _, w := range r.watchers {
+		w.Never(lease/time.Duration(len(r.watchers)), "told that somebody who lives left", func() bool { return len(w.Leaves(room, "")) > len(users) })
+	}
+	r.unmoved(users...)
+	r.gates[0].slow(0)
+}
+
+// TestHalfOpenAndFrozenClients: nobody is told of the end of these, so their lease
+// decides; on every node alike.
+func TestHalfOpenAndFrozenClients(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	r.watch(room)
+	r.fill(8)
+	r.calm()
+	began := time.Now()
+	var users []string
+	for i, c := range r.members[:6] {
+		users = append(users, r.cast[i])
+		if i%3 == 0 {
+			c.Freeze()
+		} else {
+			c.Cut()
+		}
+	}
+	r.see(gone, r.without(users...)...)
+	t.Logf("gone after %v", time.Since(began))
+	r.once("leave", users...)
+	r.unmoved(users...)
+	r.cast = r.without(users...)
+}
