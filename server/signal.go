@@ -61,7 +61,7 @@ func (c *connection) signal(id rollcall.RoomID, s *rollcall.Signal) *rollcall.Er
 // it sends is dropped.
 func (c *connection) signallerLocked(id rollcall.RoomID) (*sub, *rollcall.Error) {
 	s := c.findLocked(id)
-	if s == nil {
+	if s == nil || c.stream != nil && c.stream.left {
 		return nil, rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
 	}
 	if err := may(c.identity, id, auth.Signal); err != nil {

@@ -44,6 +44,7 @@ func TestA09NoSignalBringsALeaverBack(t *testing.T) {
 			t.Errorf("a signal after the end: status %d, want 410", a.Status)
 		}
 		w.Until(soon, "ana is gone", gone(w, "ana"))
+		w.Until(soon, "and the cursor with her, in the same write", shows(w, ana, "cursor", ""))
 		w.Never(300*time.Millisecond, "ana is back", func() bool { return w.Has(room, "ana") || w.Shows(room, ana, "cursor") != "" })
 		left := false
 		for _, e := range w.Events("diff", "signals") {
@@ -190,17 +191,18 @@ func TestA50TypingEndsByItself(t *testing.T) {
 			ben.Until(soon, "cleo types", shows(ben, c, "typing", "true"))
 		}
 		one.Close()
-		ben.Until(time.Second, "off at once", shows(ben, one, "typing", ""))
+		ben.Until(3*time.Second, "off at once", shows(ben, one, "typing", ""))
 		if got := ben.Shows(room, two, "typing"); got != "true" {
 			t.Errorf("the other tab: %q", got)
 		}
 		before := len(ben.Events("signals"))
+		keys := time.Now()
 		for i := range 60 { // 2.4 s of keys
 			two.Point(room, fmt.Sprintf(`{"kind":"typing","data":{"n":%d}}`, i))
 			time.Sleep(40 * time.Millisecond)
 		}
-		if n := len(ben.Events("signals")) - before; n > 5 {
-			t.Errorf("%d events in some 3 s of keys, want one a second", n)
+		if n := len(ben.Events("signals")) - before; n > int(time.Since(keys)/time.Second)+2 {
+			t.Errorf("%d events in %v of keys, want one a second", n, time.Since(keys))
 		}
 		two.Signal(room, `{"kind":"typing","data":null}`)
 		ben.Until(soon, "nobody types", shows(ben, two, "typing", ""))
