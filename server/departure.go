@@ -29,6 +29,9 @@ func (c *connection) attachLocked(s *stream, now instant) {
 	s.answered = now
 	c.stream = s
 	c.h.connections.streams[s.proto].Add(1)
+	if c.h.closed.Load() {
+		s.conn.Close() // the hub has ended those that were there before
+	}
 	c.h.metrics.opened.WithLabelValues(protocolNames[s.proto]).Inc()
 	c.proveLocked(now)
 }

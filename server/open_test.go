@@ -63,3 +63,18 @@ func TestTheEndOfATokenEndsNothingOfTheNext(t *testing.T) {
 		}
 	})
 }
+
+func TestAStreamThatOpensAfterTheEndIsClosed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		o, err := w.h.open(t.Context(), arrival{identity: auth.GuestIdentity("ana"), rooms: []entry{{room: "lobby"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.s.Close()
+		conn := newFakeConn()
+		o.attach(conn)
+		if !conn.isClosed() {
+			t.Error("nobody will ever end this stream")
+		}
+	})
+}
