@@ -128,11 +128,12 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string,
 	case !heard && f.knows(r):
 		r.Body = io.NopCloser(bytes.NewReader(raw))
 		return h(w, r)
-	case !heard && (r.Method == http.MethodDelete || isRelease(r)):
+	case !heard && isRelease(r):
 		w.WriteHeader(http.StatusNoContent) // gone is what was asked for
 		return nil
-	case !heard && r.Method == http.MethodPut:
-		// A lease without a stream goes on at the node that hears of it.
+	case !heard && (r.Method == http.MethodPut || r.Method == http.MethodDelete):
+		// What it has in the room is known to the store: a lease without a stream
+		// goes on at the node that hears of it, or is ended by it.
 		r.Body = io.NopCloser(bytes.NewReader(raw))
 		return h(w, r)
 	case !heard:

@@ -234,3 +234,27 @@ func TestALeaseWithoutAStreamDatesFromItsRequest(t *testing.T) {
 		}
 	})
 }
+
+// Who leaves after the node of the connection has died leaves at once.
+func TestALeaveAfterTheNodeHasDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		ana := one.arrive("ana", lobby, nil)
+		p := one.h.store.(half).pair
+		p.mu.Lock()
+		delete(p.hears, "one")
+		p.mu.Unlock()
+		for range 2 {
+			path := "/v1/rooms/lobby/connections/" + string(ana.st.c.id)
+			ana.st.c.mu.Lock()
+			resume := one.h.sign(ana.st.c, ana.st.no)
+			ana.st.c.mu.Unlock()
+			if code, body := two.ask("DELETE", path, resume, ""); code != http.StatusNoContent {
+				t.Errorf("DELETE: %d %s", code, body)
+			}
+			if here := two.here("lobby"); len(here) != 0 {
+				t.Errorf("here: %v, want nobody", here)
+			}
+		}
+	})
+}

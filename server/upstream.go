@@ -384,11 +384,14 @@ func (s *Server) deleteLease(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, err := s.leaver(r)
 	if err != nil {
-		if asError(err).Code == rollcall.CodeGone {
-			w.WriteHeader(http.StatusNoContent)
-			return nil
+		if asError(err).Code != rollcall.CodeGone {
+			return err
 		}
-		return err
+		if err := s.leaveElsewhere(r, room); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	c.op.Lock()
 	defer c.op.Unlock()
@@ -408,6 +411,25 @@ func (s *Server) deleteLease(w http.ResponseWriter, r *http.Request) error {
 		st.pumpLocked(nil)
 	}
 	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// leaveElsewhere ends what a connection holds in a room that no node knows any more:
+// the lease, if there is one, runs on in the store.
+func (s *Server) leaveElsewhere(r *http.Request, room rollcall.RoomID) error {
+	if !s.h.shared || proof(r, "") == "" {
+		return nil
+	}
+	resume, err := s.prove(r, "")
+	if err != nil {
+		return err
+	}
+	_, refused := s.h.apply(r.Context(), rollcall.Op{
+		Kind: rollcall.OpEnd, Room: room, User: resume.User, Connection: resume.Connection, Reason: rollcall.ReasonLeft,
+	})
+	if refused != nil && refused.Code != rollcall.CodeGone {
+		return refused
+	}
 	return nil
 }
 
