@@ -158,7 +158,7 @@ func (c *connection) silence(d *departure) {
 		if back {
 			continue
 		}
-		if r := c.h.known(l.Room); r != nil {
+		if r := c.h.known(l.Room); r != nil && !r.quiet() {
 			r.changeSignals(true, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
 				t.Silence(now, c.id)
 				return nil

@@ -195,10 +195,7 @@ func (r *room) tellSignalsLocked(here bool) {
 // endSignals ends the signals of the leases that ended in a change, before the
 // change itself is known to any stream.
 func (r *room) endSignals(ended []rollcall.Ended) {
-	r.mu.Lock()
-	none := r.signals == nil
-	r.mu.Unlock()
-	if none {
+	if r.quiet() {
 		return
 	}
 	r.changeSignals(false, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
@@ -232,5 +229,22 @@ func (r *room) expireSignals(now time.Time) time.Time {
 	return sg.due
 }
 
-// signallingLocked reports whether the room has signals to keep.
-func (r *room) signallingLocked() bool { return r.signals != nil && !r.signals.table.Empty() }
+// signallingLocked reports whether the room has signals to keep. The memory of
+// ends is none.
+func (r *room) signallingLocked() bool {
+	sg := r.signals
+	if sg == nil || sg.table.Empty() {
+		return false
+	}
+	sg.buffer = sg.table.Live(time.Now(), sg.buffer[:0])
+	live := len(sg.buffer) > 0
+	clear(sg.buffer)
+	return live
+}
+
+// quiet reports whether nobody has ever sent signals here, as far as is known.
+func (r *room) quiet() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.signals == nil
+}
