@@ -327,6 +327,10 @@ func TestDisconnectEndsEverythingAndRefusesOldTokens(t *testing.T) {
 		if got := w.here("lobby"); !slices.Equal(got, []string{"ana", "ben"}) {
 			t.Errorf("in the lobby: %v, want ana by a new token", got)
 		}
+		// The store remembers what this node has forgotten.
+		time.Sleep(2 * recentFor)
+		w.h.control.forget(w.h.clock.now())
+		w.wantCall(401, "GET", "/v1/rooms/lobby", old, "")
 	})
 }
 
