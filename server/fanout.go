@@ -13,8 +13,7 @@ type fanout struct {
 	wake chan struct{} // capacity 1; never closed
 
 	mu    sync.Mutex
-	rooms []*room       // Guarded by mu. With changes to fan out; room.queued.
-	late  []*connection // Guarded by mu. To be looked at with the next tick.
+	rooms []*room // Guarded by mu. With changes to fan out; room.queued.
 }
 
 func newFanout(h *hub) *fanout { return &fanout{h: h, wake: make(chan struct{}, 1)} }
@@ -26,14 +25,6 @@ func (f *fanout) add(r *room) {
 	f.signal()
 }
 
-// later has a connection looked at with the next tick.
-func (f *fanout) later(c *connection) {
-	f.mu.Lock()
-	f.late = append(f.late, c)
-	f.mu.Unlock()
-	f.signal()
-}
-
 func (f *fanout) signal() {
 	select {
 	case f.wake <- struct{}{}:
@@ -41,12 +32,12 @@ func (f *fanout) signal() {
 	}
 }
 
-func (f *fanout) take() ([]*room, []*connection) {
+func (f *fanout) take() []*room {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rooms, late := f.rooms, f.late
-	f.rooms, f.late = nil, nil
-	return rooms, late
+	rooms := f.rooms
+	f.rooms = nil
+	return rooms
 }
 
 func (f *fanout) run() {
@@ -77,13 +68,10 @@ func (f *fanout) run() {
 
 // tick fans out what is due and returns when the next room is; 0 if none waits.
 func (f *fanout) tick() (wait time.Duration) {
-	rooms, due := f.take()
-	for _, c := range due {
-		c.queued.Store(true)
-	}
 	now := f.h.clock.now()
+	var due []*connection
 	var early []*room
-	for _, r := range rooms {
+	for _, r := range f.take() {
 		var w time.Duration
 		if due, w = r.tick(now, due); w > 0 {
 			early = append(early, r)
