@@ -29,7 +29,9 @@ export function hold(client: Client, id: string, options: RoomOptions): Hold {
   held.set(client, rooms)
   // To see and to be present are two entries: the end of one must not end the other.
   const key = `${options.observe === true ? 'observe' : 'present'} ${id}`
-  const known = rooms.get(key)
+  const entered = rooms.get(key)
+  // Where the server ended our lease nothing more comes: to mount again is to enter again.
+  const known = entered?.room.health.get().ended === null ? entered : undefined
   const entry = known ?? { room: client.enter(id, options), holders: 0, timer: null }
   rooms.set(key, entry)
   if (entry.timer !== null) clearTimeout(entry.timer)
@@ -41,7 +43,7 @@ export function hold(client: Client, id: string, options: RoomOptions): Hold {
     released = true
     if (--entry.holders > 0) return
     entry.timer = setTimeout(() => {
-      rooms.delete(key)
+      if (rooms.get(key) === entry) rooms.delete(key)
       entry.room.leave()
     }, lingerMs)
   }

@@ -110,6 +110,21 @@ describe('a room', () => {
     expect(world.server.said.map(({ type }) => type)).toEqual(['join'])
   })
 
+  test('mounted again after a kick it is entered again', async () => {
+    const count = probe(useCount)
+    await show(tree(count.node))
+    await pass()
+    const [connection] = world.server.connections.values()
+    await act(async () => connection?.port?.send([{ type: 'ended', room: 'r', reason: 'kicked' }]))
+    if (connection) world.server.leave(connection, 'r', 'kicked')
+    await pass()
+    expect([count.seen.at(-1), world.users('r')]).toEqual([0, []])
+    await show(null)
+    await show(tree(count.node))
+    await pass(lingerMs * 2)
+    expect([count.seen.at(-1), world.users('r')]).toEqual([1, ['ana']])
+  })
+
   test('the status can be fixed and freed, and an observer is not seen', async () => {
     await show(tree(null, { status: 'away' }))
     await pass()
