@@ -425,8 +425,7 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 func (c *connection) replaced(id rollcall.RoomID, g rollcall.Generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A grant that waits may have been made by a call that failed.
-	if s := c.findLocked(id); s != nil && s.lease.Generation == g && !s.waiting {
+	if s := c.findLocked(id); s != nil && s.lease.Generation == g {
 		c.replacedLocked(s)
 	}
 }

@@ -258,29 +258,3 @@ func TestALeaveAfterTheNodeHasDied(t *testing.T) {
 		}
 	})
 }
-
-// A call that failed may have happened: what replaced the lease is then the grant
-// that its own connection waits for.
-func TestAGrantThatFailedAndHappenedReplacesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, _ := twoNodes(t)
-		ana := one.arrive("ana", lobby, nil)
-		c := ana.st.c
-		c.mu.Lock()
-		held := c.subs[0].lease
-		c.subs[0].waiting = true
-		c.mu.Unlock()
-		if _, err := one.m.Apply(t.Context(), []rollcall.Op{{Kind: rollcall.OpGrant, Room: "lobby", User: "ana", Connection: c.id}}); err != nil {
-			t.Fatal(err)
-		}
-		one.h.errands.replaced(held)
-		synctest.Wait()
-		one.h.keeper.wait(c)
-		live(2*time.Second, ana)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if ana.conn.isClosed() || len(c.subs) != 1 || c.subs[0].waiting || c.subs[0].lease.Generation <= held.Generation {
-			t.Error("the stream was told that another one has replaced it")
-		}
-	})
-}
