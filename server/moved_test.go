@@ -130,7 +130,9 @@ func TestWhatIsSetGoesAlongToAnotherNode(t *testing.T) {
 			if code, body := w.ask("PATCH", path, resume, `{"data":`+data+`}`); code != http.StatusOK {
 				t.Fatalf("PATCH: %d %s", code, body)
 			}
+			ana.conn.mu.Lock()
 			ana.conn.got.WriteString("event: ready\ndata: {\"resume\":\"" + resume + "\"}\n\n")
+			ana.conn.mu.Unlock()
 		}
 		_, body := two.ask("GET", "/v1/rooms/lobby/members/ana", "", "")
 		if want := `"status":"away"`; !strings.Contains(body, want) {
