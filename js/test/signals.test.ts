@@ -132,6 +132,26 @@ describe('signals', () => {
     expect(said('cursor').map(({ data }) => data)).not.toContain(1)
   })
 
+  test('what ended while we were away is not in the snapshot, and so not here', async () => {
+    const ana = world.client('ana').enter('r')
+    await world.pass()
+    const bob = world.client('bob').enter('r')
+    await world.pass()
+    ana.signal('selection', 1)
+    await world.pass(100)
+    const [before] = bob.signals('selection').get().values()
+    world.server.room('r').version += 5
+    world.socket.end(1006, null)
+    await world.pass(500)
+    expect([...bob.signals('selection').get().values()][0]).toBe(before)
+    world.server.room('r').version += 5
+    world.server.room('r').signals.clear()
+    world.socket.end(1006, null)
+    await world.pass(5_000)
+    expect(bob.health.get().stale).toBe(false)
+    expect(values(bob, 'selection')).toEqual([])
+  })
+
   test('who did not move keeps identity', async () => {
     const bob = world.client('bob').enter('r')
     const [ana, cem] = [world.client('ana').enter('r'), world.client('cem').enter('r')]

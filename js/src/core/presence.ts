@@ -207,6 +207,7 @@ export class Presence implements RoomStores {
     if (step.gap !== null) {
       this.#repair(step.gap === 'behind' ? behindMs : 0)
     } else if (isState || (!this.#asked && (step.roster !== before || frame.type === 'resumed'))) {
+      if (isState) this.signals.replaced()
       // A diff that fits proves as much as a snapshot, unless what we hold is already in doubt.
       this.#fresh = true
       this.#entered = true

@@ -79,6 +79,8 @@ export class SignalTable {
   readonly #typing: Throttle
   /** By kind, then connection. */
   readonly #live = new Map<string, Map<string, Live>>()
+  /** What lived before it was replaced, so that what is said again keeps its identity. */
+  #former = new Map<string, Map<string, Live>>()
   readonly #stores = new Map<string, Store<Signals>>()
   readonly #own = new Map<string, { readonly change: SignalChange; readonly endsAt: number }>()
   readonly #waiting = new Set<string>()
@@ -146,9 +148,15 @@ export class SignalTable {
 
   apply(frame: SignalsFrame): void {
     const now = this.#host.environment.now()
-    const before = frame.full ? new Map(this.#live) : this.#live
-    if (frame.full) this.#live.clear()
+    if (frame.full) this.replaced()
+    const before = frame.full ? this.#former : this.#live
     for (const said of frame.signals) this.#put(said, before.get(said.kind)?.get(said.connection), now)
+  }
+
+  /** A snapshot replaces everything known; if anything lives, `full` says so right after it. */
+  replaced(): void {
+    if (this.#live.size > 0) this.#former = new Map(this.#live)
+    this.#live.clear()
   }
 
   /** Whoever left takes their signals along; what comes late creates nobody. */
@@ -160,6 +168,7 @@ export class SignalTable {
 
   /** Puts what is to be seen into the stores; returns the calls that tell of it. */
   show(): (() => void)[] {
+    this.#former.clear()
     const now = this.#host.environment.now()
     let next = Number.POSITIVE_INFINITY
     const tells: (() => void)[] = []

@@ -147,7 +147,10 @@ export class FakeServer {
     const frame = current
       ? { type: 'resumed', room, epoch: held.epoch, version: held.version }
       : this.snapshot(room)
-    connection.port?.send([frame, this.#signals(room, [...held.signals.values()], true)])
+    const live = [...held.signals.values()]
+    // A snapshot replaces everything, so nothing need be said of nothing.
+    const signals = live.length > 0 || current ? [this.#signals(room, live, true)] : []
+    connection.port?.send([frame, ...signals])
     return held.members.get(connection.user) ?? null
   }
 
