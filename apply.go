@@ -32,8 +32,8 @@ func (p *Partition) grant(op *Op, res *Result) {
 		res.Err = err
 		return
 	}
-	if op.Generation != 0 && old != nil && old.generation > op.Generation {
-		res.Stale = true
+	if op.Late && old != nil && old.claim > op.Claim {
+		res.Stale, res.Member, res.Version = true, u.present(), r.version
 		return
 	}
 	version := p.nextVersion()
@@ -47,7 +47,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 		r.order.push(version, u)
 	}
 	l := &lease{
-		user: u, connection: op.Connection, generation: Generation(version),
+		user: u, connection: op.Connection, generation: Generation(version), claim: op.Claim,
 		ttl: op.TTL, status: StatusActive, again: op.Generation != 0,
 	}
 	if l.ttl == 0 {

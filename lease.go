@@ -28,6 +28,7 @@ type lease struct {
 	user        *user
 	connection  ConnectionID
 	generation  Generation
+	claim       uint64
 	deadline    time.Duration // on the lease clock
 	ttl         time.Duration
 	data        json.RawMessage

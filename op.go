@@ -34,8 +34,8 @@ type Op struct {
 	User       UserID
 	Connection ConnectionID // all but OpEndUser
 	// Generation must be that of the current lease for OpSet, OpClose and OpEnd
-	// to do anything; 0 means whichever it is. OpGrant that names the generation
-	// of a lease that was lost does nothing if the connection holds a newer one.
+	// to do anything; 0 means whichever it is. OpGrant names that of a lease that
+	// it grants again.
 	Generation Generation
 
 	// Info (OpGrant) replaces the user's public profile; nil keeps it.
@@ -56,6 +56,13 @@ type Op struct {
 	TTL time.Duration
 	// Age (OpGrant) is how old the evidence is.
 	Age time.Duration
+	// Claim (OpGrant) orders the streams of a connection, over all nodes: each has
+	// a higher one than those it goes on from.
+	Claim uint64
+	// Late (OpGrant) says that the store should know of the claim already: it has
+	// lost it, or could not be told. Such a grant does nothing where the
+	// connection holds a lease by a higher claim: the result is Stale.
+	Late bool
 	// ResumeOnly (OpGrant) grants nothing but to a connection that has a lease
 	// here, closing or not: CodeGone otherwise.
 	ResumeOnly bool

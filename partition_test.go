@@ -665,15 +665,16 @@ func TestGrantingAgainNeverDisplacesANewerLease(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := rollcall.NewPartition(rollcall.PartitionOptions{}, now)
 	results := make([]rollcall.Result, 1)
-	op := rollcall.Op{Kind: rollcall.OpGrant, Room: "r", User: "ana", Connection: "c"}
+	op := rollcall.Op{Kind: rollcall.OpGrant, Room: "r", User: "ana", Connection: "c", Claim: 1}
 	p.Apply(now, []rollcall.Op{op}, results)
 	old := results[0].Lease
+	op.Claim = 2
 	p.Apply(now, []rollcall.Op{op}, results)
 	current := results[0].Lease
-	op.Generation = old.Generation
+	op.Claim, op.Late, op.Generation = 1, true, old.Generation
 	p.Apply(now, []rollcall.Op{op}, results)
 	if !results[0].Stale {
-		t.Errorf("granted again under the older generation: %+v", results[0])
+		t.Errorf("granted again under the older claim: %+v", results[0])
 	}
 	renewal := []rollcall.Renewal{{Lease: &rollcall.Lease{Room: "r", User: "ana", Connection: "c", Generation: current.Generation + 5}}}
 	p.Renew(now, renewal)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"rollcall"
 	"rollcall/server/auth"
 )
@@ -27,6 +29,7 @@ type connection struct {
 	identity  *auth.Identity // Guarded by mu.
 	stream    *stream        // Guarded by mu. nil while there is none.
 	streams   uint64         // Guarded by mu. How many it has had; names the current one.
+	claim     uint64         // Guarded by mu. Under which its leases are granted, for its newest stream.
 	elsewhere bool           // Guarded by mu. Another node knows it: its leases are to be found.
 	moved     bool           // Guarded by mu. It has been on another node, and may have set there what is not known here.
 	gone      bool           // Guarded by mu. No longer registered.
@@ -98,9 +101,16 @@ func (h *hub) newConnection(id rollcall.ConnectionID, identity *auth.Identity) *
 	return &connection{
 		h: h, id: id, user: identity.User, identity: identity, leaseless: identity.Hidden,
 		streams:  h.firstStream,
+		claim:    h.claim(h.firstStream),
 		sets:     newBucket(h.limits.SetsPerSecond),
 		messages: newBucket(h.limits.MessageBurst),
 	}
+}
+
+// claim orders the streams of a connection over all nodes. The number goes on from
+// node to node; the name of the node decides between two that go on from one.
+func (h *hub) claim(stream uint64) uint64 {
+	return stream<<16 | xxhash.Sum64String(h.node)&0xffff
 }
 
 // findLocked is the sub of a room; nil if none.

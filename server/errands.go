@@ -69,24 +69,14 @@ func (e *errands) mend(r *room) {
 	})
 }
 
-// lost grants a lease again that the store has forgotten.
+// lost grants a lease again that the store has forgotten, or that has been granted
+// to the same connection on another node: whose claim is the newer one keeps it.
 func (e *errands) lost(l rollcall.Lease) {
 	e.add(func() {
 		if c := e.h.connections.get(l.Connection); c != nil {
 			c.op.Lock()
 			defer c.op.Unlock()
 			c.regrant(l.Room, l.Generation)
-		}
-	})
-}
-
-// replaced lets go of a lease whose connection goes on on another node.
-func (e *errands) replaced(l rollcall.Lease) {
-	e.add(func() {
-		if c := e.h.connections.get(l.Connection); c != nil {
-			c.op.Lock()
-			defer c.op.Unlock()
-			c.replaced(l.Room, l.Generation)
 		}
 	})
 }

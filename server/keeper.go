@@ -294,9 +294,10 @@ func (k *keeper) tell(connections []*connection, now instant) {
 	for _, c := range connections {
 		c.mu.Lock()
 		for _, s := range c.subs {
-			if s.lease.Generation != 0 {
+			// What is too old to renew anything must not bring anything back.
+			if age := now.sub(c.evidence); s.lease.Generation != 0 && !s.waiting && age < h.leaseOf(s) {
 				leases = append(leases, s.lease)
-				ages = append(ages, now.sub(c.evidence))
+				ages = append(ages, age)
 			}
 		}
 		c.mu.Unlock()
@@ -323,10 +324,8 @@ func (k *keeper) tell(connections []*connection, now instant) {
 	for i := range renewals {
 		r := &renewals[i]
 		switch l := r.Lease; r.Outcome {
-		case rollcall.Lost:
+		case rollcall.Lost, rollcall.Replaced:
 			h.errands.lost(*l)
-		case rollcall.Replaced:
-			h.errands.replaced(*l)
 		case rollcall.Over:
 			if r.Reason != rollcall.ReasonClosed {
 				h.errands.ended(l.Room, rollcall.Ended{

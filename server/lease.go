@@ -50,7 +50,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	c.mu.Lock()
 	s := c.findLocked(e.room)
 	count := len(c.subs)
-	info := c.identity.Info
+	info, claim := c.identity.Info, c.claim
 	observe := (e.observe || c.leaseless) && (s == nil || !s.leased())
 	c.mu.Unlock()
 	if s == nil && count >= c.h.limits.RoomsPerConnection {
@@ -66,7 +66,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		var err *rollcall.Error
 		res, err = c.h.apply(ctx, rollcall.Op{
 			Kind: rollcall.OpGrant, Room: e.room, User: c.user, Connection: c.id,
-			Info: info, Status: e.status, Data: e.data, TTL: e.ttl, ResumeOnly: e.resume,
+			Info: info, Status: e.status, Data: e.data, TTL: e.ttl, ResumeOnly: e.resume, Claim: claim,
 		})
 		// While the store is away the client is taken at its word.
 		if waiting = err != nil && err.Code == rollcall.CodeUnavailable; err != nil && !waiting {
@@ -174,6 +174,7 @@ func (s *sub) grantOpLocked() rollcall.Op {
 		}
 	}
 	op.Age = max(s.c.h.clock.now().sub(s.c.evidence), 0)
+	op.Claim, op.Late = s.c.claim, true
 	return op
 }
 
@@ -242,9 +243,10 @@ func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Er
 		return nil
 	}
 	switch _, err := c.h.apply(ctx, op); {
-	case op.Generation == 0 || err == nil || err.Code == rollcall.CodeGone:
+	case err == nil || err.Code == rollcall.CodeGone:
 	case err.Code == rollcall.CodeUnavailable:
 		c.h.keeper.owe([]rollcall.Op{op})
+	case op.Generation == 0:
 	default:
 		return err
 	}
@@ -387,12 +389,13 @@ func (c *connection) lastEndedLocked(reason rollcall.Reason) {
 	}
 }
 
-// regrant grants again a lease that was lost, or that ran out too early. Called
-// with c.op held.
+// regrant grants again a lease that was lost, or that ran out too early, or that
+// another node holds, which has to have the better claim. Called with c.op held.
 func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 	c.mu.Lock()
 	s := c.findLocked(id)
-	if s == nil || s.lease.Generation != g {
+	// A grant that waits is made anyway, and may have been made by a call that failed.
+	if s == nil || s.lease.Generation != g || s.waiting {
 		c.mu.Unlock()
 		return
 	}
@@ -420,16 +423,8 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 	}
 }
 
-// replaced lets go of a lease whose connection goes on elsewhere, on another
-// node. Called with c.op held.
-func (c *connection) replaced(id rollcall.RoomID, g rollcall.Generation) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.findLocked(id); s != nil && s.lease.Generation == g {
-		c.replacedLocked(s)
-	}
-}
-
+// replacedLocked lets go of a lease whose connection goes on elsewhere, on another
+// node.
 func (c *connection) replacedLocked(s *sub) {
 	s.lease, s.waiting = rollcall.Lease{}, false
 	c.dropLocked(s)

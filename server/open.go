@@ -48,6 +48,10 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 		// would be found, and be of no use, for ever.
 		if !c.gone && h.connections.add(c) == c {
 			again = c.streams > h.firstStream || len(c.subs) > 0
+			if r, err := h.signer.Verify(a.last.resume); err == nil && r.Connection == c.id {
+				c.streams = max(c.streams, r.Stream) // they are numbered on from node to node
+			}
+			c.claim = h.claim(c.streams + 1)
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
 			if h.comesFrom(a.last.resume) {
 				c.movedLocked()

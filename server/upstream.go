@@ -233,6 +233,8 @@ func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 	}
 	c := s.h.newConnection(resume.Connection, id)
 	c.elsewhere, c.moved = true, true
+	c.streams = max(c.streams, resume.Stream)
+	c.claim = s.h.claim(c.streams)
 	return s.h.connections.add(c), nil
 }
 

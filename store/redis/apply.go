@@ -135,7 +135,7 @@ var opKinds = map[rollcall.OpKind]string{
 // apply runs one call. expected is the version that the data of a set has to
 // have; nil for any.
 func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expected *rollcall.Version, results []rollcall.Result) error {
-	own := make([]string, 0, 1+15*len(ops))
+	own := make([]string, 0, 1+16*len(ops))
 	own = append(own, fmt.Sprintf("%d %d %d", s.o.Limits.ConnectionsPerUser, s.o.Modes.Above, s.o.Modes.Below))
 	for i := range ops {
 		own = s.appendOp(own, &ops[i], expected)
@@ -163,7 +163,7 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 }
 
 func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Version) []string {
-	ttl, want, resumeOnly, grace := op.TTL, int64(-1), "", op.Grace
+	ttl, want, only, grace := op.TTL, int64(-1), "", op.Grace
 	if op.Kind == rollcall.OpEndUser {
 		grace = min(op.Ban, s.o.Limits.MaxBan)
 	}
@@ -173,12 +173,16 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 	if expected != nil {
 		want = int64(*expected)
 	}
-	if op.ResumeOnly {
-		resumeOnly = "1"
+	switch {
+	case op.ResumeOnly:
+		only = "1"
+	case op.Late:
+		only = "2"
 	}
 	return append(own, opKinds[op.Kind], string(op.Room), string(op.User), string(op.Connection),
 		strconv.FormatInt(int64(op.Generation), 10), string(op.Info), strconv.Itoa(int(op.Status)), string(op.Data),
-		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), resumeOnly, micros(grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10))
+		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), only, micros(grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10),
+		strconv.FormatUint(op.Claim, 10))
 }
 
 // result reads {code, generation, version, stale, member}.

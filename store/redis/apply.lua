@@ -1,15 +1,16 @@
 -- Carries out a batch of operations, in order.
 --
 -- ARGV 8 most connections of a user in a room, and above and below how many members
---      a room changes its mode, "50 200 150" - 9... fifteen values an operation:
+--      a room changes its mode, "50 200 150" - 9... sixteen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
---      version of data, ttl, age, resume only, grace, reason, since in ms (times in us)
+--      version of data, ttl, age, resume only (1) or late (2), grace, reason, since in
+--      ms, claim (times in us)
 --      - the grace of a kick is its ban
 -- Answers {epoch, {code, generation, version of the room, stale, member}..., people};
 --      who is banned: {'banned', how long still (us), now (us), 0, ''}
 local MOST, ABOVE, BELOW = string.match(ARGV[8], '^(%d+) (%d+) (%d+)$')
 MOST = tonumber(MOST)
-local WIDTH = 15
+local WIDTH = 16
 
 local function text(s) return s ~= '' and s or false end
 
@@ -19,8 +20,8 @@ local function op(i)
     kind = ARGV[a + 1], room = ARGV[a + 2], user = ARGV[a + 3], connection = ARGV[a + 4],
     generation = tonumber(ARGV[a + 5]), info = text(ARGV[a + 6]), status = tonumber(ARGV[a + 7]),
     data = text(ARGV[a + 8]), expected = tonumber(ARGV[a + 9]), ttl = tonumber(ARGV[a + 10]),
-    age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1', grace = tonumber(ARGV[a + 13]),
-    reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]),
+    age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1', late = ARGV[a + 12] == '2', grace = tonumber(ARGV[a + 13]),
+    reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]), claim = tonumber(ARGV[a + 16]),
   }
 end
 
@@ -46,12 +47,11 @@ local function grant(o)
   local i, old
   if rec then i, old = find(rec, o.connection) end
   if o.resume_only and not old then return refuse('gone') end
+  if o.late and old and (old[9] or 0) > o.claim then return {'', 0, m.version, 1, cmsgpack.pack(member(o.user, rec, fold(rec)))} end
   if rec and not old and #rec[LEASES] >= MOST then return refuse('connections') end
 
-  if o.generation ~= 0 and old and old[2] > o.generation then return {'', 0, 0, 1, ''} end
-
   local v = next_version()
-  local l = {o.connection, v, o.ttl, 3, false, 0, LIVE, o.generation ~= 0}
+  local l = {o.connection, v, o.ttl, 3, false, 0, LIVE, o.generation ~= 0, o.claim}
   local deadline = clock + o.ttl - o.age
   local was
   if rec then was = fold(rec) else rec = {1, o.info, o.since > 0 and o.since or math.floor(now / 1000), v, 1, clock, false, {}} end

@@ -74,7 +74,7 @@ end
 -- The record of a user in a room: {layout, info, since (ms), version of the join,
 -- published connections, lease time of their last bare update, whether one waits,
 -- leases}. A lease: {connection, generation, ttl (us), status, data, version of
--- data, closing, granted again after it was lost}. false stands for nothing.
+-- data, closing, granted again after it was lost, claim}. false stands for nothing.
 local INFO, SINCE, JOINED, SHOWN, SHOWN_AT, WAITS, LEASES = 2, 3, 4, 5, 6, 7, 8
 
 local function load(room, user)

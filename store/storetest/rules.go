@@ -35,6 +35,7 @@ var rules = []struct {
 	{"RefusedChangesNothing", refusedChangesNothing},
 	{"KickEndsEveryConnection", kickEndsEveryConnection},
 	{"ResumeOnlyGrantsNothingNew", resumeOnlyGrantsNothingNew},
+	{"LateClaimTakesNothingOver", lateClaimTakesNothingOver},
 	{"RoomThatNobodyIsInReadsEmpty", emptyRoomReadsEmpty},
 	{"ResultsStandInTheOrderOfTheOperations", resultsInOrder},
 	{"AnyUTF8IsAnID", anyUTF8IsAnID},
