@@ -176,7 +176,12 @@ func (r *rig) unmoved(but ...string) {
 }
 
 // once checks that every watcher was told of each of users once, since calm.
-func (r *rig) once(kind string, users ...string) {
+func (r *rig) once(kind string, users ...string) { r.t.Helper(); r.told(kind, 1, 1, users) }
+
+// atMostOnce checks that none was told twice.
+func (r *rig) atMostOnce(kind string, users ...string) { r.t.Helper(); r.told(kind, 0, 1, users) }
+
+func (r *rig) told(kind string, least, most int, users []string) {
 	r.t.Helper()
 	for i, w := range r.watchers {
 		for _, u := range users {
@@ -186,7 +191,7 @@ func (r *rig) once(kind string, users ...string) {
 					n++
 				}
 			}
-			if n != 1 {
+			if n < least || n > most {
 				r.t.Errorf("watcher %d was told %d times that %q had a %s", i, n, u, kind)
 			}
 		}
