@@ -61,6 +61,7 @@ type sub struct {
 	status  rollcall.Status // Guarded by c.mu. As last accepted.
 	data    json.RawMessage // Guarded by c.mu. As last accepted.
 	ttl     bool            // Guarded by c.mu. A lease that PUT renews.
+	opened  bool            // Guarded by c.mu. The grant that waits is that of an open here.
 	waiting bool            // Guarded by c.mu. A grant has yet to reach the store.
 	unset   bool            // Guarded by c.mu. status and data have yet to reach the store.
 	known   bool            // Guarded by c.mu. status and data are those of the store, also if c has moved.

@@ -174,7 +174,7 @@ func (h *hub) gap(f *rollcall.Frame) {
 		r.lose()
 	}
 	h.metrics.gaps.Inc()
-	if old := h.epochs[f.Partition].Swap(&f.Epoch); old != nil && *old != f.Epoch {
+	if old := h.epochs[f.Partition].Swap(&f.Epoch); old == nil || *old != f.Epoch {
 		h.log.Warn("store has another memory", "partition", f.Partition)
 		h.keeper.recall()
 	}

@@ -183,6 +183,7 @@ func (k *keeper) run() {
 			continue
 		}
 		now := h.clock.now()
+		k.flush(now) // first: leases run
 		k.pay()
 		k.grant()
 		k.reread(now)
@@ -191,7 +192,6 @@ func (k *keeper) run() {
 			k.forgetSilent(now)
 		}
 		k.recallSome(now)
-		k.flush(now)
 	}
 }
 
@@ -219,9 +219,17 @@ func (k *keeper) pay() {
 	k.h.applyAll(ops)
 }
 
+// grantFor is how long the keeper makes grants before it looks at the rest again.
+const grantFor = 300 * time.Millisecond
+
 // grant makes the grants that could not be made.
 func (k *keeper) grant() {
+	began := time.Now()
 	for _, c := range taken(k, k.waiting) {
+		if time.Since(began) > grantFor {
+			k.wait(c)
+			continue
+		}
 		c.op.Lock()
 		c.mu.Lock()
 		subs := append([]*sub(nil), c.subs...)

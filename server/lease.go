@@ -64,7 +64,8 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	waiting := false
 	if !observe {
 		var err *rollcall.Error
-		res, err = c.h.apply(ctx, rollcall.Op{
+		// Whether or not the client waits for it, what the store does has to be known.
+		res, err = c.h.apply(context.WithoutCancel(ctx), rollcall.Op{
 			Kind: rollcall.OpGrant, Room: e.room, User: c.user, Connection: c.id,
 			Info: info, Status: e.status, Data: e.data, TTL: e.ttl, ResumeOnly: e.resume, Claim: claim,
 		})
@@ -125,7 +126,7 @@ func (c *connection) stateElsewhere(ctx context.Context, s *sub, granted rollcal
 // waitLocked has the grant made when the store can be reached again; until then
 // the member is what it will be.
 func (s *sub) waitLocked(info json.RawMessage) {
-	s.waiting = true
+	s.waiting, s.opened = true, true
 	s.c.h.keeper.wait(s.c)
 	if s.member == nil {
 		s.member = &rollcall.Member{User: s.c.user, Info: info, Connections: 1, Since: time.Now().UnixMilli()}
@@ -142,6 +143,11 @@ func (c *connection) grantWaiting(s *sub) {
 		return
 	}
 	op := s.grantOpLocked()
+	if s.opened && c.stream != nil {
+		// The client came here last: what the store has may be what the call that
+		// seemed to fail has done.
+		op.Generation = 0
+	}
 	c.mu.Unlock()
 	res, err := c.h.apply(c.h.ctx, op)
 	c.mu.Lock()
@@ -151,6 +157,7 @@ func (c *connection) grantWaiting(s *sub) {
 		c.replacedLocked(s)
 	case err == nil:
 		s.lease, s.member, s.granted, s.waiting, s.unset = res.Lease, res.Member, res.Version, false, false
+		s.opened = false
 		s.view.needed = res.Version
 		if c.stream != nil {
 			c.stream.pumpLocked(nil)

@@ -145,7 +145,7 @@ func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		return b, deliveries
 	case v.mode != rollcall.ModeCounts:
 		b = s.append(b, wire.EventMode, r.snapshotLocked())
-	case r.notified <= v.sent || count == v.count && t.sampled == v.sampled:
+	case r.notified <= v.sent && v.sent <= t.version || count == v.count && t.sampled == v.sampled:
 		return b, deliveries
 	default:
 		b = s.append(b, wire.EventCount, r.countLocked(count, t.sampled != v.sampled))
