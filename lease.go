@@ -65,6 +65,8 @@ const (
 	// Over: the lease has ended, or is closing and cannot be renewed; Reason
 	// tells why ([ReasonClosed] while it is closing).
 	Over
+	// Unheard: the call failed, and may have happened.
+	Unheard
 )
 
 // Renewal asks for a lease to be renewed by evidence that is Age old. The store

@@ -294,6 +294,32 @@ func (k *keeper) flush(now instant) {
 	k.tell(connections, now)
 }
 
+// unheard are the connections of renewals that a part of the store did not answer.
+func (h *hub) unheard(renewals []rollcall.Renewal) []*connection {
+	var some []*connection
+	for i := range renewals {
+		if r := &renewals[i]; r.Outcome == rollcall.Unheard {
+			if c := h.connections.get(r.Lease.Connection); c != nil {
+				some = append(some, c)
+			}
+		}
+	}
+	return some
+}
+
+// renewLater has the leases of connections renewed with one of the next calls.
+func (k *keeper) renewLater(connections []*connection, urgent bool) {
+	for _, c := range connections {
+		c.mu.Lock()
+		waits := c.renewing
+		c.renewing = true
+		c.mu.Unlock()
+		if !waits {
+			k.renew(c, urgent)
+		}
+	}
+}
+
 // tell renews the leases of connections by their evidence.
 func (k *keeper) tell(connections []*connection, now instant) {
 	h := k.h
@@ -318,15 +344,12 @@ func (k *keeper) tell(connections []*connection, now instant) {
 		renewals[i] = rollcall.Renewal{Lease: &leases[i], Age: max(ages[i], 0)}
 	}
 	if err := h.note(h.ctx, h.store.Renew(h.ctx, renewals)); err != nil {
-		for _, c := range connections {
-			c.mu.Lock()
-			if !c.renewing {
-				c.renewing = true
-				k.renew(c, true)
-			}
-			c.mu.Unlock()
+		if unheard := h.unheard(renewals); len(unheard) > 0 {
+			k.renewLater(unheard, false) // the rest was renewed
+		} else {
+			k.renewLater(connections, true)
+			return
 		}
-		return
 	}
 	h.metrics.renewals.Add(float64(len(renewals)))
 	for i := range renewals {

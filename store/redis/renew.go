@@ -26,14 +26,15 @@ func (s *Store) Renew(ctx context.Context, renewals []rollcall.Renewal) error {
 		n := rollcall.PartitionOf(renewals[i].Lease.Room)
 		byPartition[n] = append(byPartition[n], &renewals[i])
 	}
+	var failure error
 	for len(byPartition) > 0 {
 		again, err := s.renewSome(ctx, byPartition)
 		if err != nil {
-			return fmt.Errorf("renew: %w", err)
+			failure = fmt.Errorf("renew: %w", err)
 		}
 		byPartition = again
 	}
-	return nil
+	return failure
 }
 
 // renewSome renews a call's worth of leases in each partition and returns those
@@ -45,6 +46,7 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 	var calls []scriptCall
 	var parts []*partition
 	var batches [][]*rollcall.Renewal
+	var failure error
 	for n, all := range byPartition {
 		p := &s.parts[n]
 		batch := all[:min(len(all), renewMost)]
@@ -61,7 +63,13 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 	for i, res := range s.run(ctx, renewScript, calls...) {
 		answer, again, err := s.answer(parts[i], res)
 		if err != nil {
-			return nil, err
+			// In a cluster some partitions may be away: the others are renewed.
+			failure = err
+			for _, r := range append(batches[i], left[parts[i].index]...) {
+				r.Outcome = rollcall.Unheard
+			}
+			delete(left, parts[i].index)
+			continue
 		}
 		if again {
 			left[parts[i].index] = append(batches[i], left[parts[i].index]...)
@@ -72,7 +80,7 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 		}
 		s.index.renewed(batches[i])
 	}
-	return left, nil
+	return left, failure
 }
 
 // ttl of the lease that is renewed.

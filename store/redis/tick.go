@@ -92,11 +92,14 @@ func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (ag
 		calls = append(calls, scriptCall{p, s.args(p, p.knownEpoch(), strconv.Itoa(tickMost), micros(every))})
 		parts = append(parts, p)
 	}
+	failed := 0
+	var failure error
 	for i, res := range s.run(ctx, tickScript, calls...) {
 		p := parts[i]
 		answer, other, err := s.answer(p, res)
 		if err != nil {
-			return nil, err
+			failed, failure = failed+1, err
+			continue
 		}
 		if other {
 			again[p] = due[p]
@@ -118,6 +121,10 @@ func (s *Store) sweep(ctx context.Context, due map[*partition]time.Duration) (ag
 		if more > 0 {
 			again[p] = 0
 		}
+	}
+	// In a cluster some partitions may be away: life goes on in the others.
+	if failed == len(calls) {
+		return nil, failure
 	}
 	return again, nil
 }
