@@ -104,7 +104,8 @@ func choose2[T any](c randomChoices, from []T) T { return from[c.IntN(len(from))
 // manyCallersAgree lets many goroutines apply, renew, tick and read at once. In
 // the end the feed, every read and what the callers did agree.
 func manyCallersAgree(t *testing.T, f Factory) {
-	s := newScene(t, f)
+	// Nobody is to run out here, however slow the machine: the leases are long.
+	s := newSceneWith(t, f, Options{Timing: rollcall.DefaultTiming(), Limits: rollcall.DefaultLimits()})
 	var rooms []rollcall.RoomID
 	for n := range 4 {
 		rooms = append(rooms, RoomsOf(n, 2)...)
