@@ -108,6 +108,31 @@ func (c *connection) movedLocked() {
 	}
 }
 
+// keep takes an arrival that is turned away for the sign of life that it is. On a
+// store of many nodes its leases may be anywhere, so they are granted again.
+func (h *hub) keep(ctx context.Context, a *arrival) {
+	c := h.resumed(a)
+	if c == nil {
+		return
+	}
+	if h.shared {
+		c, _ = h.resolve(a)
+		for _, e := range a.rooms {
+			if !e.observe {
+				_, _ = c.grant(ctx, entry{room: e.room, resume: true}) // gone, or there again
+			}
+		}
+		defer c.op.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proveLocked(h.clock.now())
+	if h.shared {
+		c.entering = false
+		c.settleLocked()
+	}
+}
+
 // isOf reports whether a resume secret is good and of the user.
 func (h *hub) isOf(resume string, user rollcall.UserID) bool {
 	r, err := h.signer.Verify(resume)

@@ -163,11 +163,7 @@ func (s *Server) identifyStream(r *http.Request, resume string) (*auth.Identity,
 // EventSource never returns after an error, so this is none. Whoever resumes has
 // shown a sign of life all the same.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, a *arrival, v verdict) error {
-	if c := s.h.resumed(a); c != nil {
-		c.mu.Lock()
-		c.proveLocked(s.h.clock.now())
-		c.mu.Unlock()
-	}
+	s.h.keep(r.Context(), a)
 	reason := wire.ByeBusy
 	if v == refusedDraining {
 		reason = wire.ByeDraining
