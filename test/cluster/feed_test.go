@@ -158,7 +158,7 @@ func TestSlowViewer(t *testing.T) {
 	r.fill(4)
 	var slow []*harness.Client
 	for _, over := range []harness.Transport{harness.SSE, harness.WS} {
-		slow = append(slow, r.nodes[0].Open(t, over, harness.Options{Rooms: []string{room}, Observe: true, Small: true, Nodes: r.nodes[:1]}))
+		slow = append(slow, r.nodes[0].Open(t, over, harness.Options{Rooms: []string{room}, Observe: true, Small: true, Nodes: func() []*harness.Server { return r.nodes[:1] }}))
 	}
 	r.calm()
 	for _, s := range slow {

@@ -95,7 +95,7 @@ func TestSignalsOfAKilledNodeEnd(t *testing.T) {
 	r := newRig(t, plan{nodes: 2})
 	n1, n2 := r.nodes[0], r.nodes[1]
 	ben := r.member(n2, harness.WS, harness.Options{User: "ben"})
-	ana := r.member(n1, harness.WS, harness.Options{User: "ana", Nodes: []*harness.Server{n1, n2}})
+	ana := r.member(n1, harness.WS, harness.Options{User: "ana", Nodes: func() []*harness.Server { return []*harness.Server{n1, n2} }})
 	dan := r.member(n1, harness.WS, harness.Options{User: "dan"})
 	ben.Until(soon, "both are here", func() bool { return ben.Has(room, "ana") && ben.Has(room, "dan") })
 	for _, c := range []*harness.Client{ana, dan} {

@@ -69,7 +69,7 @@ type Options struct {
 
 	// Nodes are where the client comes back to, one after the other, for as long
 	// as it takes. It says Reconnect too.
-	Nodes []*Server
+	Nodes func() []*Server
 
 	Query  url.Values
 	Header http.Header
@@ -251,7 +251,7 @@ func (c *Client) open(first bool) {
 	c.signalLocked()
 	c.mu.Unlock()
 	if st == nil {
-		if !first && len(c.o.Nodes) > 0 {
+		if !first && (c.o.Nodes != nil || c.o.Reconnect && c.o.URL != "") {
 			c.comeBack(100 * time.Millisecond)
 		}
 		return
@@ -273,7 +273,7 @@ func (c *Client) open(first bool) {
 // ended comes back after a stream has ended, if the client is one that does.
 func (c *Client) ended(st *stream) {
 	c.mu.Lock()
-	again := (c.o.Reconnect || c.o.Plain || len(c.o.Nodes) > 0) && !c.closed && c.stream == st
+	again := (c.o.Reconnect || c.o.Plain || c.o.Nodes != nil) && !c.closed && c.stream == st
 	wait := c.retry
 	if b := c.bye.ReconnectMs; c.Over == WS && b != nil {
 		wait = time.Duration(*b) * time.Millisecond
@@ -290,9 +290,13 @@ func (c *Client) ended(st *stream) {
 
 // comeBack opens the next stream after a while, at the next node.
 func (c *Client) comeBack(wait time.Duration) {
+	var nodes []*Server
+	if c.o.Nodes != nil {
+		nodes = c.o.Nodes()
+	}
 	c.mu.Lock()
-	if n := len(c.o.Nodes); n > 0 {
-		c.at.Store(c.o.Nodes[c.opened%n])
+	if n := len(nodes); n > 0 {
+		c.at.Store(nodes[c.opened%n])
 	}
 	away := c.closed
 	c.mu.Unlock()

@@ -1,0 +1,167 @@
+//go:build faults && linux && amd64
+
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"rollcall/test/harness"
+)
+
+// startNginx starts nginx before nodes, as people set it up: round robin and the
+// usual buffering; a node that failed is not tried for a while, which is a tenth of
+// the usual like all times. It returns its URL.
+func startNginx(t *testing.T, nodes []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	addr := "127.0.0.1:" + freePort(t)
+	write(t, dir+"/nginx.conf", strings.NewReplacer("DIR", dir, "ADDR", addr, "NODES", "server "+strings.Join(nodes, " fail_timeout=1s; server ")+" fail_timeout=1s;").Replace(`
+daemon off;
+master_process off;
+pid DIR/nginx.pid;
+error_log DIR/error.log;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	client_body_temp_path DIR/body;
+	proxy_temp_path DIR/proxy;
+	fastcgi_temp_path DIR/fastcgi;
+	uwsgi_temp_path DIR/uwsgi;
+	scgi_temp_path DIR/scgi;
+	map $http_upgrade $connection_upgrade { default upgrade; '' ''; }
+	upstream nodes { NODES }
+	server {
+		listen ADDR;
+		location / {
+			proxy_pass http://nodes;
+			proxy_http_version 1.1;
+			proxy_set_header Upgrade $http_upgrade;
+			proxy_set_header Connection $connection_upgrade;
+		}
+	}
+}`))
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		path = "/usr/sbin/nginx"
+	}
+	cmd := exec.Command(path, "-p", dir, "-c", dir+"/nginx.conf", "-e", dir+"/error.log")
+	if err := launch(cmd); err != nil {
+		t.Fatalf("%v (this test needs nginx: script/setup)", err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	harness.Eventually(t, soon, "nginx listens", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return "http://" + addr
+}
+
+// TestRollingRestartBehindNginx: every node of three is drained and started again,
+// one after the other, while 300 members stay in rooms of 20: nobody is shown
+// leaving, and every count is steady.
+func TestRollingRestartBehindNginx(t *testing.T) {
+	t.Parallel()
+	const members, size = 300, 20
+	store := startRedis(t)
+	nodes := harness.NewNodes(t)
+	listen := make([]string, 3)
+	running := make([]*harness.Server, 3)
+	up := func(i int) {
+		running[i] = nodes.Start(harness.Config{
+			Lease: lease, Beat: beat, Grace: grace, Listen: listen[i], Launch: launch,
+			Args: []string{"--store", store.url(), "--node-id", fmt.Sprintf("node-%d", i+1), "--drain", "2s"},
+		})
+	}
+	for i := range running {
+		listen[i] = "127.0.0.1:" + freePort(t)
+		up(i)
+	}
+	front := startNginx(t, listen)
+	var clients []*harness.Client
+	hall := func(i int) string { return fmt.Sprintf("hall %d", i/size) }
+	for i := range members {
+		c := running[0].Open(t, harness.Transport(i%2), harness.Options{
+			User: fmt.Sprintf("u%03d", i), Rooms: []string{hall(i)}, URL: front,
+			Plain: i%4 == 2, Reconnect: true,
+		})
+		clients = append(clients, c)
+	}
+	for i, c := range clients {
+		c.Until(soon, "all of its room are here", func() bool { l := c.List(hall(i)); return l != nil && len(l.Members) == size })
+	}
+	for _, c := range clients {
+		c.Forget()
+	}
+	// Somebody counts all the time.
+	var reads, wrong atomic.Int64
+	home := running[0]
+	stop, counted := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(counted)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond): // the pace of the reader
+			}
+			var r harness.Room
+			a := home.Do(harness.Call{Base: front, Path: harness.RoomPath(hall(i%members), "")})
+			if a.Status == 200 && a.JSON(&r) == nil {
+				if reads.Add(1); r.Count != size {
+					wrong.Add(1)
+				}
+			}
+		}
+	}()
+	began := time.Now()
+	for i := range running {
+		running[i].Signal(syscall.SIGTERM)
+		if code, said := running[i].Exited(15 * time.Second); code != 0 {
+			t.Errorf("node %d ended with %d: %s", i+1, code, said)
+		}
+		up(i)
+		time.Sleep(lease / 3) // until the next
+	}
+	t.Logf("restarted all within %v", time.Since(began))
+	time.Sleep(lease + grace) // who was not renewed would be gone by now
+	close(stop)
+	<-counted
+	if reads.Load() < 100 || wrong.Load() > 0 {
+		t.Errorf("%d of %d counts were not %d", wrong.Load(), reads.Load(), size)
+	}
+	moved := 0
+	for i, c := range clients {
+		for _, ch := range c.Changes("", "") {
+			if ch.Kind != "update" {
+				t.Errorf("%q was told: %s of %q %s", c.Ready().User, ch.Kind, ch.User, ch.Reason)
+			}
+		}
+		for _, e := range c.Events("snapshot") {
+			if !contains(e.Data, fmt.Sprintf(`"count":%d,`, size)) {
+				t.Errorf("%q got a snapshot of another size: %.200s", c.Ready().User, e.Data)
+			}
+		}
+		if c.Streams() > 1 {
+			moved++
+		}
+		c.Until(soon, "all of its room are here", func() bool { l := c.List(hall(i)); return c.Open() && l != nil && len(l.Members) == size })
+		c.Move(running[i%3])
+	}
+	if moved < members*9/10 {
+		t.Errorf("%d of %d clients had to come back, which is no test", moved, members)
+	}
+	nodes.Agree(soon)
+}
