@@ -28,7 +28,7 @@ test-go:
 	go test -race -tags '$(TAGS)' -timeout 9m ./...
 
 test-js:
-	cd js && npm run typecheck && npm run lint && npm test && npm run check:assets
+	script/js
 
 test-docs:
 	script/readme
