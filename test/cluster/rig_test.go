@@ -143,9 +143,16 @@ func (r *rig) without(users ...string) []string {
 	return slices.DeleteFunc(slices.Clone(r.cast), func(u string) bool { return slices.Contains(users, u) })
 }
 
-// calm forgets what the watchers have seen so far, once they agree.
+// calm forgets what the watchers have seen so far, once they agree and the store,
+// whose memory is new, has settled.
 func (r *rig) calm() {
 	r.t.Helper()
+	for _, n := range r.Up() {
+		harness.Eventually(r.t, soon, "the store has settled", func() bool {
+			a := n.Do(harness.Call{Path: harness.RoomPath(room, "")})
+			return a.Status == 200 && a.Header.Get("Rollcall-Settling") == ""
+		})
+	}
 	r.Agree(soon)
 	for _, w := range r.watchers {
 		w.Forget()
