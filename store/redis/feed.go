@@ -149,6 +149,9 @@ func (s *Store) hear(p *partition, payload string) {
 // gapLocked goes on from seq and says that what came before is not known.
 func (s *Store) gapLocked(p *partition, epoch rollcall.Epoch, seq uint64) {
 	p.wake()
+	if p.feed.epoch != "" && p.feed.epoch != epoch {
+		s.restoreSecret()
+	}
 	p.feed.epoch, p.feed.seq, p.feed.behind = epoch, seq, 0
 	s.feed(&rollcall.Frame{Partition: p.index, Epoch: epoch, Seq: seq, Gap: true})
 }

@@ -86,6 +86,7 @@ type Store struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	closed  atomic.Bool
+	secret  atomic.Pointer[string] // nil if this node was given its secret
 }
 
 // partition is what this node knows of a partition.

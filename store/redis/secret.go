@@ -24,5 +24,20 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the secret of the nodes: %w", err)
 	}
+	s.secret.Store(&text)
 	return []byte(text), nil
+}
+
+// restoreSecret gives a store that has lost its memory the secret back, so that a
+// node that starts later has the same one.
+func (s *Store) restoreSecret() {
+	text := s.secret.Load()
+	if text == nil {
+		return
+	}
+	s.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
+		defer cancel()
+		s.client.Do(ctx, s.client.B().Set().Key(secretKey).Value(*text).Nx().Ex(secretTTL).Build())
+	})
 }
