@@ -186,7 +186,7 @@ func TestBrowser(t *testing.T) {
 				}
 				want := map[string]any{
 					"protocol": "rollcall.v1", "extensions": "", "echo": []any{true, true, true, true},
-					"closedByServer": []any{4503.0, "draining", true}, "closedByClient": []any{4000.0, true}, "violation": []any{1003.0, true},
+					"closedByServer": []any{4503.0, "draining", true}, "closedByClient": []any{4000.0, true}, "violation": []any{1003.0},
 					"greeting": []any{"hello", "7"}, "again": "7",
 				}
 				if d := cmp.Diff(any(want), got); d != "" {
