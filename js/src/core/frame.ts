@@ -235,25 +235,39 @@ function toState(type: 'snapshot' | 'mode', room: string, raw: Raw): StateFrame 
   }
 }
 
-function toDiff(room: string, raw: Raw): DiffFrame | null {
+/** A diff that cannot be read, in whole or in part, comes as one that fits nobody: to drop it would
+ * leave a silent room wrong. */
+function toDiff(room: string, raw: Raw): DiffFrame {
   const prev = natural(raw.prev)
   const version = natural(raw.version)
-  if (prev === null || version === null || version <= prev) return null
+  const join = toMembers(raw.join)
+  const update = toMembers(raw.update)
   const leave: Leave[] = []
   for (const item of Array.isArray(raw.leave) ? raw.leave : []) {
     if (!isRaw(item) || typeof item.user !== 'string') continue
     leave.push({ user: item.user, reason: toReason(item.reason) })
   }
-  return {
-    type: 'diff',
-    room,
-    prev,
-    version,
-    count: natural(raw.count),
-    join: toMembers(raw.join),
-    update: toMembers(raw.update),
-    leave,
+  const whole =
+    join.length === lengthOf(raw.join) &&
+    update.length === lengthOf(raw.update) &&
+    leave.length === lengthOf(raw.leave)
+  if (prev === null || version === null || version <= prev || !whole) {
+    return {
+      type: 'diff',
+      room,
+      prev: -1,
+      version: Number.MAX_SAFE_INTEGER,
+      count: null,
+      join: [],
+      update: [],
+      leave: [],
+    }
   }
+  return { type: 'diff', room, prev, version, count: natural(raw.count), join, update, leave }
+}
+
+function lengthOf(value: unknown): number {
+  return Array.isArray(value) ? value.length : 0
 }
 
 function toMembers(value: unknown): Member[] {
