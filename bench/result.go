@@ -89,7 +89,6 @@ func (r *result) append(file string) error {
 
 // machine names what the numbers depend on.
 func machine() string {
-	first := func(out []byte, err error) string { return strings.TrimSpace(string(out)) }
 	commit := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok { // of the build: the tree may have moved on
 		for _, s := range info.Settings {
@@ -102,9 +101,16 @@ func machine() string {
 		}
 	}
 	return fmt.Sprintf("Commit %s. %d cores, %s, %s/%s, %s.", commit, runtime.NumCPU(),
-		first(exec.Command("uname", "-sr").Output()), runtime.GOOS, runtime.GOARCH, runtime.Version())
+		kernel(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 func kib(bytes, each int) float64    { return float64(bytes) / 1024 / float64(each) }
+
+// kernel is the name and the version of the kernel, without what its builder added.
+func kernel() string {
+	out, _ := exec.Command("uname", "-sr").Output()
+	name, _, _ := strings.Cut(strings.TrimSpace(string(out)), "-")
+	return name
+}
