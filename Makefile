@@ -24,10 +24,8 @@ check-go:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-ed: $$unformatted"; exit 1; fi
 	go vet -tags '$(TAGS)' ./...
 
-# The cluster of processes has the machine to itself: its leases are short.
 test-go:
-	go test -race -tags '$(TAGS)' -timeout 9m $$(go list -tags '$(TAGS)' ./... | grep -v /test/cluster)
-	go test -race -tags '$(TAGS)' -timeout 9m ./test/cluster
+	script/go
 
 test-js:
 	script/js
