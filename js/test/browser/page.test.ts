@@ -9,13 +9,14 @@ import { hasChromium, launch } from './chromium.ts'
 const pages = new URL('../../../web/static/', import.meta.url)
 const names = (page: Page) => page.locator('#people .name').allTextContents()
 
-describe.skipIf(!hasChromium)('the page', { timeout: 60_000 }, () => {
+describe('the page', { timeout: 60_000 }, () => {
   let fake: FakeServer
   let server: FakeHttpServer
   let browser: Awaited<ReturnType<typeof launch>>
   const complaints: string[] = []
 
   beforeAll(async () => {
+    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
     fake = new FakeServer({ beatMs: 1_000 }).start()
     server = await serve(fake, pages)
     browser = await launch()
