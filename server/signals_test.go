@@ -384,7 +384,8 @@ func TestLimitsOfSignalsLeaveWhatWasThere(t *testing.T) {
 		refused(ana.sends("k0", `"`+strings.Repeat("x", 1023)+`"`), 1024)
 		refused(ana.sends(strings.Repeat("k", 65), "1"), 64)
 		ticks(2)
-		if all := ben.hears(); len(all) != 1 || len(all[0]) != 8 {
+		// One tick or two: the first may run between two of the messages.
+		if all := ben.hears(); len(all) > 2 || len(slices.Concat(all...)) != 8 {
 			t.Errorf("ben was told %v", all)
 		}
 		if err := ana.st.c.signal("elsewhere", &rollcall.Signal{Kind: "k"}); err == nil || err.Code != rollcall.CodeGone {
