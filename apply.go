@@ -38,7 +38,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	}
 	version := p.nextVersion()
 	if r == nil {
-		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modes}
+		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modesOf(op.Room)}
 		p.rooms[op.Room] = r
 	}
 	if u == nil {

@@ -10,6 +10,7 @@ type PartitionOptions struct {
 	Timing Timing
 	Limits Limits
 	Modes  Modes
+	Rules  RoomRules // of Modes, by room
 	// Settling tells that the memory is fresh although clients may hold leases
 	// from before: for one lease, members that are missing may be on their way
 	// back.
@@ -28,6 +29,7 @@ type Partition struct {
 	timing  Timing
 	limits  Limits
 	modes   Modes
+	rules   RoomRules
 	clock   LeaseClock
 	wall    int64 // Unix ms of the current call
 	micros  int64 // Unix us of the current call
@@ -67,7 +69,7 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 		o.Modes = DefaultModes()
 	}
 	p := &Partition{
-		modes: o.Modes,
+		modes: o.Modes, rules: o.Rules,
 		index: o.Index, epoch: o.Epoch, timing: o.Timing, limits: o.Limits,
 		version: max(o.Version, Version(now.UnixMicro())), rooms: make(map[RoomID]*room),
 		bans: make(map[roomUser]time.Duration), revoked: make(map[UserID]Revoked),
@@ -78,6 +80,11 @@ func NewPartition(o PartitionOptions, now time.Time) *Partition {
 		p.settled = o.Timing.Lease
 	}
 	return p
+}
+
+// modesOf are the modes of a room that is about to be.
+func (p *Partition) modesOf(room RoomID) Modes {
+	return p.rules.Of(room, RoomSettings{Modes: p.modes}).Modes
 }
 
 // Epoch is the epoch of the partition.

@@ -91,7 +91,7 @@ func (p *Partition) Restore(now time.Time, s *SavedPartition, visit func(Held)) 
 	p.restoreRevocations(s.Revoked)
 	for i := range s.Rooms {
 		sr := &s.Rooms[i]
-		r := &room{id: sr.ID, version: sr.Version, users: make(map[UserID]*user, len(sr.Users)), modes: p.modes, mode: sr.Mode}
+		r := &room{id: sr.ID, version: sr.Version, users: make(map[UserID]*user, len(sr.Users)), modes: p.modesOf(sr.ID), mode: sr.Mode}
 		for j := range sr.Users {
 			su := &sr.Users[j]
 			if len(su.Leases) == 0 {

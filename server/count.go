@@ -17,7 +17,7 @@ func (s *stream) appendCount(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		b = s.append(b, wire.EventSnapshot, wire.AppendCounts(nil, r.id, epoch, version, n, nil, r.settlingLocked()))
 	case v.phase != viewLive || n == v.count:
 		return b, deliveries
-	case now.sub(v.told) < h.modes.Every:
+	case now.sub(v.told) < r.settings.Modes.Every:
 		h.pulse.again(s.c)
 		return b, deliveries
 	default:

@@ -23,6 +23,7 @@ type hub struct {
 	timing rollcall.Timing
 	limits rollcall.Limits
 	modes  rollcall.Modes
+	rules  rollcall.RoomRules
 	log    *slog.Logger
 	signer *auth.Signer
 	node   string
@@ -63,7 +64,7 @@ type roomShard struct {
 
 func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h := &hub{
-		store: o.Store, auth: o.Auth, timing: o.Timing, limits: o.Limits, modes: o.Modes, log: o.Logger,
+		store: o.Store, auth: o.Auth, timing: o.Timing, limits: o.Limits, modes: o.Modes, rules: o.Rules, log: o.Logger,
 		signer: signer, node: o.NodeID, metrics: m,
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

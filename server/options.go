@@ -26,11 +26,12 @@ type Options struct {
 	// Origins are the web origins that may call besides the server's own, such
 	// as https://app.example.com. One list for CORS, cookies and WebSockets.
 	Origins []string
-	// Timing, Limits and Modes must be those of the store; the zero values mean the
-	// defaults.
+	// Timing, Limits, Modes and Rules must be those of the store; the zero values
+	// mean the defaults. Rules are exceptions to Modes, and say more of rooms.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
 	Modes  rollcall.Modes
+	Rules  rollcall.RoomRules
 	// NodeID names this node; random if empty.
 	NodeID string
 	// Secret signs the resume secrets of connections; all nodes have the same,

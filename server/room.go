@@ -14,8 +14,9 @@ import (
 // room is a room that somebody on this node watches, or did a moment ago: a
 // replica, and the streams that are shown it.
 type room struct {
-	h  *hub
-	id rollcall.RoomID
+	h        *hub
+	id       rollcall.RoomID
+	settings rollcall.RoomSettings // static
 
 	holders int     // Guarded by the shard's mu. Who keeps the room from being dropped.
 	idle    instant // Guarded by the shard's mu. When the last holder went.
@@ -55,7 +56,7 @@ func (h *hub) watch(ctx context.Context, id rollcall.RoomID) *room {
 	r := shard.rooms[id]
 	if r == nil {
 		// The caller's string may be a piece of a whole request.
-		r = &room{h: h, id: rollcall.RoomID(strings.Clone(string(id)))}
+		r = &room{h: h, id: rollcall.RoomID(strings.Clone(string(id))), settings: h.settingsOf(id)}
 		shard.rooms[r.id] = r
 		h.metrics.watched.Inc()
 	}
@@ -68,6 +69,11 @@ func (h *hub) watch(ctx context.Context, id rollcall.RoomID) *room {
 		h.keeper.read(r)
 	}
 	return r
+}
+
+// settingsOf are the settings of a room.
+func (h *hub) settingsOf(id rollcall.RoomID) rollcall.RoomSettings {
+	return h.rules.Of(id, rollcall.RoomSettings{Modes: h.modes})
 }
 
 // release lets go of a room. It stays for a lease, so that a stream that returns

@@ -61,8 +61,10 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 }
 
 // showsSignalsLocked reports whether a viewer is told the signals of a room. In
-// counts mode only those would be who look at a page, or at contacts.
-func (r *room) showsSignalsLocked(s *sub) bool { return !s.counts && r.tally == nil }
+// counts mode nobody is, unless the settings of the room say so.
+func (r *room) showsSignalsLocked(s *sub) bool {
+	return !s.counts && (r.tally == nil || r.settings.Signals == rollcall.SignalsAll)
+}
 
 // appendSignals appends what changed of the signals since the tick that the
 // stream has sent, or all that live if it is the first time. moved tells that

@@ -176,7 +176,7 @@ func (r *room) countLocked(count int, sample bool) []byte {
 // that grows with the crowd, since every one is a write to each viewer.
 func (r *room) paceLocked() time.Duration {
 	if r.tally != nil {
-		return r.h.modes.Every
+		return r.settings.Modes.Every
 	}
 	n := time.Duration(len(r.viewers))
 	return min(tickEvery+max(n-200, 0)*time.Millisecond/4, tickLarge)

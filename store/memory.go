@@ -17,10 +17,12 @@ var ErrClosed = errors.New("store: closed")
 
 // MemoryOptions are the settings of a [Memory]. The zero value works.
 type MemoryOptions struct {
-	// Timing and Limits; the zero values mean the defaults.
+	// Timing, Limits and Modes; the zero values mean the defaults. Rules are
+	// exceptions to Modes.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
 	Modes  rollcall.Modes
+	Rules  rollcall.RoomRules
 	// Settled tells that nobody can hold a lease from before, so that snapshots
 	// need not warn of members on their way back.
 	Settled bool
@@ -57,7 +59,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	now := time.Now()
 	for i := range m.partitions {
 		m.partitions[i].state = rollcall.NewPartition(rollcall.PartitionOptions{
-			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Settling: !o.Settled,
+			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Rules: o.Rules, Settling: !o.Settled,
 		}, now)
 	}
 	return m

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newMemory(_ testing.TB, o storetest.Options) store.Store {
-	return store.NewMemory(store.MemoryOptions{Timing: o.Timing, Limits: o.Limits, Modes: o.Modes})
+	return store.NewMemory(store.MemoryOptions{Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Rules: o.Rules})
 }
 
 func TestMemoryConforms(t *testing.T) {

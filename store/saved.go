@@ -56,7 +56,7 @@ func RestoreMemory(o MemoryOptions, r io.Reader) (*Memory, error) {
 	for i := range m.partitions {
 		now := time.Now()
 		p := rollcall.NewPartition(rollcall.PartitionOptions{
-			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Modes: o.Modes,
+			Index: i, Epoch: m.epoch, Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Rules: o.Rules,
 		}, now)
 		p.Restore(now, &s.Partitions[i], func(h rollcall.Held) { m.restored = append(m.restored, h) })
 		m.index.enterAll(&s.Partitions[i])

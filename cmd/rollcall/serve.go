@@ -123,7 +123,7 @@ func newNode(ctx context.Context, c *checked, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Store: n.store, Auth: c.auth, Origins: c.AllowedOrigin, Timing: c.timing, Limits: c.limits, Modes: c.modes,
+		Store: n.store, Auth: c.auth, Origins: c.AllowedOrigin, Timing: c.timing, Limits: c.limits, Modes: c.modes, Rules: c.rules,
 		NodeID: c.NodeID, Secret: c.secret, Logger: log,
 		Registry: newRegistry(c),
 	}

@@ -44,6 +44,7 @@ type settings struct {
 	CountsAbove int           `default:"200" help:"Rooms with more members tell a number and name nobody."`
 	CountsBelow int           `default:"150" help:"Such rooms with fewer members name everybody again."`
 	CountEvery  time.Duration `default:"1s" help:"Least time between two numbers of such a room."`
+	Room        []string      `placeholder:"PATTERN:SETTING=VALUE" help:"What is different in some rooms, such as 'live:*:counts-above=500'. Settings: counts-above, counts-below, count-every; signals (all, scope or none) in rooms that tell a number. Repeatable; the most specific pattern counts."`
 	Drain       time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
 	UserIndex bool `default:"true" negatable:"" help:"Know where users are over all rooms, and when they were last seen."`
@@ -64,6 +65,7 @@ type checked struct {
 	timing  rollcall.Timing
 	limits  rollcall.Limits
 	modes   rollcall.Modes
+	rules   rollcall.RoomRules
 	weakKey []auth.APIKey
 	doubts  []string // what is allowed and not wise
 }
@@ -167,10 +169,14 @@ func (c *checked) checkLimits() error {
 	if c.CountsAbove < 1 || c.CountsBelow < 1 || c.CountsBelow > c.CountsAbove {
 		return wrong("200 and 150 are the defaults", "--counts-below %d must be between 1 and --counts-above %d", c.CountsBelow, c.CountsAbove)
 	}
-	if c.CountEvery < 50*time.Millisecond {
+	if c.CountEvery < rollcall.MinCountEvery {
 		return wrong("1s is the default", "--count-every %v is less than 50ms", c.CountEvery)
 	}
 	c.modes = rollcall.Modes{Above: c.CountsAbove, Below: c.CountsBelow, Every: c.CountEvery}
+	var err error
+	if c.rules, err = rollcall.ParseRoomRules(c.Room, rollcall.RoomSettings{Modes: c.modes}); err != nil {
+		return wrong("write it as --room 'live:*:counts-above=500'", "--room: %w", err)
+	}
 	c.limits = rollcall.DefaultLimits()
 	c.limits.Connections, c.limits.AcceptsPerSecond = c.MaxConnections, float64(c.MaxAccept)
 	return nil

@@ -153,6 +153,9 @@ func TestRelatedSettingsMustFit(t *testing.T) {
 		"short secret":          {[]string{"--secret", "0123456789abcde"}, ""},
 		"same key twice":        {[]string{"--api-key", "a=sk_1", "--api-key", "b=sk_1"}, "same key"},
 		"every origin":          {[]string{"--allowed-origin", "*"}, ""},
+		"a room":                {[]string{"--room", "live:*:counts-above=500", "--room", "live:*:signals=all"}, ""},
+		"a room of nonsense":    {[]string{"--room", "live:*"}, "--room: \"live:*\" is not PATTERN:setting=value"},
+		"a room's thresholds":   {[]string{"--counts-below", "100", "--room", "a*:counts-above=99"}, "counts-below 100 is more than counts-above 99"},
 		"level":                 {[]string{"--log-level", "loud"}, "--log-level"},
 	}
 	for name, tt := range tests {
@@ -164,6 +167,34 @@ func TestRelatedSettingsMustFit(t *testing.T) {
 			var f *failure
 			if !errors.As(err, &f) || f.code != exitUsage || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRoomsThatDiffer(t *testing.T) {
+	base := rollcall.RoomSettings{Modes: rollcall.DefaultModes()}
+	tests := map[string]struct {
+		env  map[string]string
+		file string
+		args []string
+	}{
+		"flags":       {args: []string{"--room", "live:*:counts-above=500", "--room", `a\,b:signals=all`}},
+		"environment": {env: map[string]string{"ROLLCALL_ROOM": `live:*:counts-above=500,a\,b:signals=all`}},
+		"a list":      {file: "room:\n  - live:*:counts-above=500\n  - a,b:signals=all"},
+		"a mapping":   {file: "room:\n  live:*:counts-above: 500\n  a,b:signals: all"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := settle(t, tt.env, tt.file, append([]string{"serve", "--guests"}, tt.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.rules.Of("live:1", base).Modes.Above; got != 500 {
+				t.Errorf("live:1 counts above %d, want 500", got)
+			}
+			if got := c.rules.Of("a,b", base).Signals; got != rollcall.SignalsAll {
+				t.Errorf("signals of a,b: %d, want all", got)
 			}
 		})
 	}

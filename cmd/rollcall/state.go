@@ -27,7 +27,7 @@ func openStore(ctx context.Context, c *checked, log *slog.Logger) (store.Store, 
 	if c.Store != "memory" {
 		return openRedis(ctx, c, log)
 	}
-	o := store.MemoryOptions{NoUserIndex: !c.UserIndex, Timing: c.timing, Limits: c.limits, Modes: c.modes}
+	o := store.MemoryOptions{NoUserIndex: !c.UserIndex, Timing: c.timing, Limits: c.limits, Modes: c.modes, Rules: c.rules}
 	if c.State != "" {
 		memory, secret, err := restoreState(c, o)
 		if err != nil || memory != nil {

@@ -42,7 +42,7 @@ func awaitRedis(ctx context.Context, c *checked, log *slog.Logger) (*redis.Store
 	until := time.Now().Add(c.StoreWait)
 	for told := false; ; told = true {
 		try, cancel := context.WithTimeout(ctx, storeTry)
-		s, err := redis.Open(try, redis.Options{URL: c.Store, NoUserIndex: !c.UserIndex, Timing: c.timing, Limits: c.limits, Logger: log})
+		s, err := redis.Open(try, redis.Options{URL: c.Store, NoUserIndex: !c.UserIndex, Timing: c.timing, Limits: c.limits, Modes: c.modes, Rules: c.rules, Logger: log})
 		cancel()
 		switch {
 		case err == nil:

@@ -135,8 +135,8 @@ var opKinds = map[rollcall.OpKind]string{
 // apply runs one call. expected is the version that the data of a set has to
 // have; nil for any.
 func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expected *rollcall.Version, results []rollcall.Result) error {
-	own := make([]string, 0, 1+16*len(ops))
-	own = append(own, fmt.Sprintf("%d %d %d", s.o.Limits.ConnectionsPerUser, s.o.Modes.Above, s.o.Modes.Below))
+	own := make([]string, 0, 1+17*len(ops))
+	own = append(own, strconv.Itoa(s.o.Limits.ConnectionsPerUser))
 	for i := range ops {
 		own = s.appendOp(own, &ops[i], expected)
 	}
@@ -170,6 +170,7 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 	if ttl == 0 {
 		ttl = s.o.Timing.Lease
 	}
+	modes := s.o.Rules.Of(op.Room, rollcall.RoomSettings{Modes: s.o.Modes}).Modes
 	if expected != nil {
 		want = int64(*expected)
 	}
@@ -182,7 +183,7 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 	return append(own, opKinds[op.Kind], string(op.Room), string(op.User), string(op.Connection),
 		strconv.FormatInt(int64(op.Generation), 10), string(op.Info), strconv.Itoa(int(op.Status)), string(op.Data),
 		strconv.FormatInt(want, 10), micros(ttl), micros(op.Age), only, micros(grace), strconv.Itoa(int(op.Reason)), strconv.FormatInt(op.Since, 10),
-		strconv.FormatUint(op.Claim, 10))
+		strconv.FormatUint(op.Claim, 10), fmt.Sprintf("%d %d", modes.Above, modes.Below))
 }
 
 // result reads {code, generation, version, stale, member}.

@@ -1,16 +1,15 @@
 -- Carries out a batch of operations, in order.
 --
--- ARGV 8 most connections of a user in a room, and above and below how many members
---      a room changes its mode, "50 200 150" - 9... sixteen values an operation:
+-- ARGV 8 most connections of a user in a room - 9... seventeen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
 --      version of data, ttl, age, resume only (1) or late (2), grace, reason, since in
---      ms, claim (times in us)
+--      ms, claim (times in us), above and below how many members the room is to
+--      change its mode if it is new: "200 150"
 --      - the grace of a kick is its ban
 -- Answers {epoch, {code, generation, version of the room, stale, member}..., people};
 --      who is banned: {'banned', how long still (us), now (us), 0, ''}
-local MOST, ABOVE, BELOW = string.match(ARGV[8], '^(%d+) (%d+) (%d+)$')
-MOST = tonumber(MOST)
-local WIDTH = 16
+local MOST = tonumber(ARGV[8])
+local WIDTH = 17
 
 local function text(s) return s ~= '' and s or false end
 
@@ -21,7 +20,7 @@ local function op(i)
     generation = tonumber(ARGV[a + 5]), info = text(ARGV[a + 6]), status = tonumber(ARGV[a + 7]),
     data = text(ARGV[a + 8]), expected = tonumber(ARGV[a + 9]), ttl = tonumber(ARGV[a + 10]),
     age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1', late = ARGV[a + 12] == '2', grace = tonumber(ARGV[a + 13]),
-    reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]), claim = tonumber(ARGV[a + 16]),
+    reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]), claim = tonumber(ARGV[a + 16]), modes = ARGV[a + 17],
   }
 end
 
@@ -80,7 +79,8 @@ local function grant(o)
     m.members = m.members + 1
     if m.members == 1 then
       redis.call('ZADD', P .. 'r', 0, o.room)
-      m.above, m.below = tonumber(ABOVE), tonumber(BELOW)
+      local above, below = string.match(o.modes, '^(%d+) (%d+)$')
+      m.above, m.below = tonumber(above), tonumber(below)
     end
     store(o.room, o.user, rec)
     if change(m, v, {member(o.user, rec, fold(rec))}, false, false, false) then

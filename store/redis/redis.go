@@ -55,10 +55,12 @@ type Options struct {
 	// for TLS, several hosts with commas between them for a cluster,
 	// redis+sentinel://h1:p1,h2:p2/master for Sentinel.
 	URL string
-	// Timing, Limits and Modes; the zero values mean the defaults.
+	// Timing, Limits and Modes; the zero values mean the defaults. Rules are
+	// exceptions to Modes.
 	Timing rollcall.Timing
 	Limits rollcall.Limits
 	Modes  rollcall.Modes
+	Rules  rollcall.RoomRules
 	// NoUserIndex leaves out where users are over all rooms.
 	NoUserIndex bool
 	// Sweep is the least time between two sweeps of a partition, whoever makes

@@ -86,7 +86,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Factory{
 		New: func(t testing.TB, o storetest.Options) store.Store {
 			s, err := Open(context.Background(), Options{
-				URL: fmt.Sprintf("redis://%s/%d", addr, n.Add(1)), Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Logger: quiet(), Sweep: -1,
+				URL: fmt.Sprintf("redis://%s/%d", addr, n.Add(1)), Timing: o.Timing, Limits: o.Limits, Modes: o.Modes, Rules: o.Rules, Logger: quiet(), Sweep: -1,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ type Options struct {
 	Timing rollcall.Timing
 	Limits rollcall.Limits
 	Modes  rollcall.Modes // zero: the defaults
+	Rules  rollcall.RoomRules
 }
 
 // Factory makes the stores of one kind.

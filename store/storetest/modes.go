@@ -79,6 +79,33 @@ func modesChangeAtTheThresholds(s *scene) {
 	s.wantMode(rollcall.ModeFull, 0)
 }
 
+// tiny is a room with rules of its own: to counts above 3, back below 2.
+const tiny = "tiny"
+
+func modesAreThoseOfTheRoom(s *scene) {
+	want := func(mode rollcall.Mode, members int) {
+		s.t.Helper()
+		if a := s.read(rollcall.Query{Room: tiny}); a.Mode != mode || a.Count != members {
+			s.t.Fatalf("mode %v with %d members, want %v with %d", a.Mode, a.Count, mode, members)
+		}
+	}
+	for i := range 4 {
+		id := fmt.Sprintf("u%03d", i)
+		// One call for two rooms, each with its own thresholds.
+		s.apply(
+			rollcall.Op{Kind: rollcall.OpGrant, Room: hall, User: rollcall.UserID(id), Connection: rollcall.ConnectionID(id)},
+			rollcall.Op{Kind: rollcall.OpGrant, Room: tiny, User: rollcall.UserID(id), Connection: rollcall.ConnectionID(id)},
+		)
+		s.wantMode(rollcall.ModeFull, i+1)
+		want(rollcall.Mode(i/3), i+1)
+	}
+	for i := range 3 {
+		id := fmt.Sprintf("u%03d", i)
+		s.apply(rollcall.Op{Kind: rollcall.OpEnd, Room: tiny, User: rollcall.UserID(id), Connection: rollcall.ConnectionID(id), Reason: rollcall.ReasonLeft})
+		want(rollcall.Mode(1-i/2), 3-i)
+	}
+}
+
 // A46, in a room of either mode.
 func pagesOfACrowd(s *scene) {
 	s.crowd(0, 100)

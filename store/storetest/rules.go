@@ -57,6 +57,7 @@ var crowds = []struct {
 }{
 	{"ModesChangeAtTheThresholds", modesChangeAtTheThresholds},
 	{"PagesOfACrowd", pagesOfACrowd},
+	{"ModesAreThoseOfTheRoom", modesAreThoseOfTheRoom},
 }
 
 func runRules(t *testing.T, f Factory) {
@@ -64,6 +65,11 @@ func runRules(t *testing.T, f Factory) {
 		f.within(t, rule.name, func(t *testing.T) {
 			o := f.options(Options{Timing: rollcall.DefaultTiming(), Limits: rollcall.DefaultLimits()})
 			o.Modes = rollcall.Modes{Above: 30, Below: 20, Every: time.Second}
+			var err error
+			o.Rules, err = rollcall.ParseRoomRules([]string{tiny + ":counts-above=3", "ti*:counts-below=2"}, rollcall.RoomSettings{Modes: o.Modes})
+			if err != nil {
+				t.Fatal(err)
+			}
 			rule.test(newSceneWith(t, f, o))
 		})
 	}
