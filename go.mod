@@ -22,6 +22,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/MicahParks/jwkset v0.11.4
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/gobwas/httphead v0.1.0 // indirect

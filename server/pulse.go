@@ -235,6 +235,13 @@ func (s *stream) dueLocked(now instant) (next instant, ok bool) {
 		return next, true
 	}
 	left := time.Until(expires)
+	if s.c.identity.ByRequest {
+		if left <= 0 { // it comes back with headers of then
+			s.byeLocked(wire.ByeRotate, h.retry())
+			return 0, false
+		}
+		return min(next, now.add(left)), true
+	}
 	warn := s.warnBefore()
 	switch {
 	case left <= -tokenLinger:

@@ -12,15 +12,22 @@ import (
 	"rollcall/wire"
 )
 
-// identify is who the request comes from.
-func (s *Server) identify(r *http.Request) (*auth.Identity, error) {
+// identify is who the request comes from. A stream names its rooms.
+func (s *Server) identify(r *http.Request, rooms ...rollcall.RoomID) (*auth.Identity, error) {
 	c := auth.CredentialsOf(r)
+	c.Rooms = rooms
 	if c.From == auth.Cookie {
 		if err := s.origins.CheckCookie(r); err != nil {
 			return nil, err
 		}
 	}
-	return s.o.Auth.Authenticate(r.Context(), c)
+	id, err := s.o.Auth.Authenticate(r.Context(), c)
+	if err == nil && id.ByRequest && c.From == auth.None {
+		if err := s.origins.CheckAmbient(r); err != nil {
+			return nil, err
+		}
+	}
+	return id, err
 }
 
 // may checks a capability.

@@ -51,7 +51,18 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 		return nil
 	}
 	a, err := s.arrival(r, rooms, multi)
-	if err != nil {
+	switch {
+	case err != nil && asError(err).Code == rollcall.CodeUnavailable:
+		// Who it is cannot be known now, but a connection that is known here
+		// has shown that it lives.
+		if c := s.h.owner(a.last.resume); c != nil {
+			c.mu.Lock()
+			c.proveLocked(s.h.clock.now())
+			c.mu.Unlock()
+		}
+		s.sayBye(w, wire.ByeBusy)
+		return nil
+	case err != nil:
 		return err
 	}
 	if v := s.h.admission.admit(s.h.connections.open()); v != admitted {
@@ -76,7 +87,8 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 	return nil
 }
 
-// arrival reads everything that the request of a stream says.
+// arrival reads everything that the request of a stream says. On an error it
+// says what was read until then.
 func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (*arrival, error) {
 	q := r.URL.Query()
 	a := &arrival{proto: protocolSSE, plain: !flag(q, "beat"), multi: multi}
@@ -84,7 +96,7 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	if text := q.Get("since"); text != "" && !multi {
 		var err error
 		if since, err = wire.ParseSince(text); err != nil {
-			return nil, err
+			return a, err
 		}
 	}
 	// An EventSource comes back with the URL that it began with: what it says by
@@ -97,9 +109,9 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	if !a.repeats {
 		a.last = lastEvent{resume: q.Get("resume"), since: since}
 	}
-	id, err := s.identifyStream(r, a.last.resume)
+	id, err := s.identifyStream(r, a.last.resume, rooms...)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	a.identity = id
 	if id.Server() {
@@ -111,13 +123,13 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	for _, room := range rooms {
 		e, err := s.entryOf(q, room)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		if id.Server() && !e.observe {
-			return nil, errKeyPresence
+			return a, errKeyPresence
 		}
 		if err := may(id, room, e.needs(id)); err != nil {
-			return nil, err
+			return a, err
 		}
 		a.rooms = append(a.rooms, e)
 	}
@@ -148,8 +160,14 @@ func (e *entry) needs(id *auth.Identity) auth.Capability {
 
 // identifyStream is who opens a stream. A guest without a name, who comes back,
 // is still the same guest.
-func (s *Server) identifyStream(r *http.Request, resume string) (*auth.Identity, error) {
-	id, err := s.identify(r)
+//
+// Whoever comes back while the word of the application holds is not asked about
+// again: streams rotate more often than people log out.
+func (s *Server) identifyStream(r *http.Request, resume string, rooms ...rollcall.RoomID) (*auth.Identity, error) {
+	if id := s.h.vouchedFor(resume, rooms); id != nil && auth.CredentialsOf(r).From == auth.None {
+		return id, s.origins.CheckAmbient(r)
+	}
+	id, err := s.identify(r, rooms...)
 	if err != nil || !id.Guest || resume == "" || r.URL.Query().Get("user") != "" {
 		return id, err
 	}
@@ -157,6 +175,43 @@ func (s *Server) identifyStream(r *http.Request, resume string) (*auth.Identity,
 		return auth.GuestIdentity(last.User), nil
 	}
 	return id, nil
+}
+
+// vouchedFor is the identity of a connection of this node, if the application
+// told who it is by a request, that still holds, and it allows the rooms.
+func (h *hub) vouchedFor(resume string, rooms []rollcall.RoomID) *auth.Identity {
+	c := h.owner(resume)
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	id := c.identity
+	c.mu.Unlock()
+	if !id.ByRequest || !time.Now().Before(id.Expires) {
+		return nil
+	}
+	for _, room := range rooms {
+		if !id.Can(room, auth.Presence) {
+			return nil
+		}
+	}
+	return id
+}
+
+// owner is the connection of this node that a resume secret names; nil if there
+// is none.
+func (h *hub) owner(resume string) *connection {
+	if resume == "" {
+		return nil
+	}
+	r, err := h.signer.Verify(resume)
+	if err != nil {
+		return nil
+	}
+	if c := h.connections.get(r.Connection); c != nil && c.user == r.User {
+		return c
+	}
+	return nil
 }
 
 // turnAway answers a stream that this node does not take. A browser's
@@ -168,10 +223,15 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, a *arrival, v 
 	if v == refusedDraining {
 		reason = wire.ByeDraining
 	}
+	s.sayBye(w, reason)
+	return nil
+}
+
+// sayBye is a stream that ends at once and is to be tried again.
+func (s *Server) sayBye(w http.ResponseWriter, reason wire.ByeReason) {
 	again := s.h.retry() + rand.N(time.Second)
 	transport.SetSSEHeader(w.Header())
 	b := wire.AppendRetry(nil, again)
 	b = wire.AppendSSE(b, wire.EventBye, wire.AppendBye(nil, reason, again))
 	w.Write(b)
-	return nil
 }

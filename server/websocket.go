@@ -30,7 +30,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 		identity = onlooker(id)
 	case err == nil:
 		identity = id
-	case credentials.From != auth.None:
+	case credentials.From != auth.None, asError(err).Code == rollcall.CodeUnavailable:
 		return err
 	}
 	conn, err := transport.AcceptWebSocket(w, r, transport.WebSocketOptions{

@@ -29,11 +29,7 @@ type serveCommand struct {
 
 // Run serves until a signal.
 func (c *serveCommand) Run(ctx *kong.Context, con *console) error {
-	checked, err := c.check(ctx, false)
-	if err != nil {
-		return err
-	}
-	return serve(checked, con)
+	return c.run(ctx, con, false)
 }
 
 type devCommand struct {
@@ -42,11 +38,20 @@ type devCommand struct {
 
 // Run serves on this machine until a signal.
 func (c *devCommand) Run(ctx *kong.Context, con *console) error {
-	checked, err := c.check(ctx, true)
+	return c.run(ctx, con, true)
+}
+
+func (s *settings) run(ctx *kong.Context, con *console, dev bool) error {
+	log := newLogger(con.err, s.LogLevel, s.LogFormat)
+	slog.SetDefault(log)
+	checked, err := s.check(ctx, dev)
 	if err != nil {
 		return err
 	}
-	return serve(checked, con)
+	if checked.jwks != nil {
+		defer checked.jwks.Close()
+	}
+	return serve(checked, con, log)
 }
 
 const (
@@ -67,11 +72,10 @@ type node struct {
 }
 
 // serve runs a node until it is told to stop, and then drains it.
-func serve(c *checked, con *console) error {
+func serve(c *checked, con *console, log *slog.Logger) error {
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(stop)
-	log := newLogger(con.err, c.LogLevel, c.LogFormat)
 
 	adminListener, err := listen("--admin-listen", c.AdminListen)
 	if err != nil {

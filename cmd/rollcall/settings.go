@@ -34,6 +34,9 @@ type settings struct {
 	Guests        bool     `negatable:"" help:"Let everybody in as whoever they say they are."`
 	JWTSecret     string   `name:"jwt-secret" placeholder:"TEXT" help:"Verifies the tokens of the application: HS256, HS384, HS512. Best of 32 random bytes or more."`
 	JWTSecretFile string   `name:"jwt-secret-file" placeholder:"FILE" help:"File of --jwt-secret."`
+	JWTKeys       string   `name:"jwt-keys" placeholder:"FILE" help:"Public keys that verify the tokens of the application (RS256, ES256, EdDSA): a JWK Set, or PEM."`
+	JWKSURL       string   `name:"jwks-url" placeholder:"URL" help:"Where such keys are fetched, as an identity provider publishes them: a JWK Set."`
+	AuthURL       string   `name:"auth-url" placeholder:"URL" help:"Asked who a client is, with the cookies and the Authorization of its request."`
 	APIKey        []string `name:"api-key" placeholder:"NAME=sk_..." help:"Key of a back end. Repeatable."`
 	APIKeyFile    string   `name:"api-key-file" placeholder:"FILE" help:"File of --api-key, a line each."`
 	AllowedOrigin []string `placeholder:"ORIGIN" help:"Web origin that may connect besides our own, such as https://app.example.com. Repeatable."`
@@ -62,6 +65,7 @@ type checked struct {
 	dev     bool
 	secret  []byte // nil: random
 	auth    auth.Authenticator
+	jwks    *auth.JWKS // nil without --jwks-url
 	timing  rollcall.Timing
 	limits  rollcall.Limits
 	modes   rollcall.Modes
@@ -215,9 +219,41 @@ func (c *checked) checkAuth(ctx *kong.Context) error {
 		return err
 	}
 	chain = append(chain, keys)
-	text, err := secret(ctx, "jwt-secret", c.JWTSecret, c.JWTSecretFile)
+	sources, err := c.keySources(ctx)
 	if err != nil {
 		return err
+	}
+	checkInfo := func(info json.RawMessage) (json.RawMessage, error) { return wire.DecodeInfo(info, c.limits.Info) }
+	if len(sources) > 0 {
+		tokens, err := auth.NewJWT(auth.JWTOptions{Keys: sources, MaxInfo: c.limits.Info, CheckInfo: checkInfo})
+		if err != nil {
+			return err
+		}
+		chain = append(chain, tokens)
+	}
+	if c.AuthURL != "" {
+		application, err := auth.NewApplication(auth.ApplicationOptions{URL: c.AuthURL, MaxInfo: c.limits.Info, CheckInfo: checkInfo})
+		if err != nil {
+			return wrong("write it as https://app.example.com/presence/auth", "--auth-url: %w", err)
+		}
+		chain = append(chain, application)
+	}
+	switch {
+	case c.Guests:
+		chain = append(chain, auth.Guests{})
+	case len(sources) == 0 && c.AuthURL == "":
+		return wrong("--jwt-secret-file FILE, --jwt-keys FILE or --jwks-url URL for your application's tokens, --auth-url URL to ask it, or --guests for everybody; `rollcall dev` is for trying", "serve needs to know who may come in")
+	}
+	c.auth = auth.Chain(chain...)
+	return nil
+}
+
+// keySources are the keys that verify tokens: a secret, a file, a URL.
+func (c *checked) keySources(ctx *kong.Context) (auth.KeySources, error) {
+	var sources auth.KeySources
+	text, err := secret(ctx, "jwt-secret", c.JWTSecret, c.JWTSecretFile)
+	if err != nil {
+		return nil, err
 	}
 	if text != "" {
 		key := auth.SecretKey("", []byte(text))
@@ -226,25 +262,32 @@ func (c *checked) checkAuth(ctx *kong.Context) error {
 		}
 		known, err := auth.NewKeys(key)
 		if err != nil {
-			return wrong("`openssl rand -base64 32` makes a good one", "--jwt-secret: %w", err)
+			return nil, wrong("`openssl rand -base64 32` makes a good one", "--jwt-secret: %w", err)
 		}
-		tokens, err := auth.NewJWT(auth.JWTOptions{
-			Keys: known, MaxInfo: c.limits.Info,
-			CheckInfo: func(info json.RawMessage) (json.RawMessage, error) { return wire.DecodeInfo(info, c.limits.Info) },
-		})
+		sources = append(sources, known)
+	}
+	if c.JWTKeys != "" {
+		raw, err := os.ReadFile(c.JWTKeys)
 		if err != nil {
-			return err
+			return nil, wrong("", "--jwt-keys: %w", err)
 		}
-		chain = append(chain, tokens)
+		keys, err := auth.ParseKeySet(raw)
+		if err != nil {
+			return nil, wrong("a JWK Set, or what `openssl pkey -pubout` writes", "--jwt-keys: %s: %w", c.JWTKeys, err)
+		}
+		known, err := auth.NewKeys(keys...)
+		if err != nil {
+			return nil, wrong("", "--jwt-keys: %s: %w", c.JWTKeys, err)
+		}
+		sources = append(sources, known)
 	}
-	switch {
-	case c.Guests:
-		chain = append(chain, auth.Guests{})
-	case text == "":
-		return wrong("--jwt-secret-file FILE for your application's tokens, or --guests for everybody; `rollcall dev` is for trying", "serve needs to know who may come in")
+	if c.JWKSURL != "" {
+		if c.jwks, err = auth.NewJWKS(auth.JWKSOptions{URL: c.JWKSURL}); err != nil {
+			return nil, wrong("write it as https://login.example.com/.well-known/jwks.json", "--jwks-url: %w", err)
+		}
+		sources = append(sources, c.jwks)
 	}
-	c.auth = auth.Chain(chain...)
-	return nil
+	return sources, nil
 }
 
 // apiKeys reads the keys of both flags: names must not repeat, so they add up.

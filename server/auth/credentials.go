@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+
+	"rollcall"
 )
 
 // Source is where a token was found.
@@ -46,6 +48,9 @@ type Credentials struct {
 	Token   string        // "" if there is none
 	From    Source        // None if Token is ""
 	Request *http.Request // the request that opened the stream; nil if there is none
+	// Rooms are those that a stream names as it opens; nil on a WebSocket and in
+	// other requests.
+	Rooms []rollcall.RoomID
 }
 
 // String tells the source and not the token.

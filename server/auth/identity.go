@@ -26,6 +26,9 @@ type Identity struct {
 	IssuedAt time.Time
 	// Expires is when the token ends; zero: never (servers and guests).
 	Expires time.Time
+	// ByRequest tells that it was made from the headers of the client's request:
+	// when it expires, the client comes back with new ones instead of a token.
+	ByRequest bool
 	// Guest tells that nobody vouches for the user.
 	Guest bool
 	// Key is the name of the sk_ key of a server; "" for a user.

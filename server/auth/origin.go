@@ -195,6 +195,18 @@ func (o *Origins) CheckCookie(r *http.Request) error {
 	return errNoOrigin
 }
 
+// CheckAmbient decides whether a request may count on headers that a browser
+// sends by itself, when the application has told by them who it is. It is
+// [Origins.CheckCookie], except that a request without any sign of a browser is
+// let through: no web page can make one. The error is a [*rollcall.Error] with
+// [rollcall.CodeForbidden].
+func (o *Origins) CheckAmbient(r *http.Request) error {
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Referer() == "" {
+		return nil
+	}
+	return o.CheckCookie(r)
+}
+
 var errNoOrigin = rollcall.Errorf(rollcall.CodeForbidden,
 	"the request does not say which web origin it is from, or says null: a cookie alone is not enough, send the token in Authorization: Bearer")
 
