@@ -77,6 +77,13 @@ var answers = map[string]func(raw []byte) ([]byte, error){
 		v, err := wire.DecodePresentUsers(raw)
 		return wire.AppendPresentUsers(nil, v), err
 	},
+	"page": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodePageAnswer(raw)
+		if err != nil {
+			return nil, err
+		}
+		return wire.AppendPageAnswer(nil, wire.AppendPageState(nil, &v)), nil
+	},
 	"problem": func(raw []byte) ([]byte, error) {
 		e, id, err := wire.DecodeProblem(raw)
 		if err != nil {
@@ -186,6 +193,15 @@ func TestEventsThatAreRefused(t *testing.T) {
 		{wire.EventUsers, `{"present":{}}`},
 		{wire.EventUsers, `{"present":[{"user":"u","status":5}]}`},
 		{wire.EventUsers, `{"absent":[5]}`},
+		{wire.EventContacts, `{"present":[]}`},
+		{wire.EventContacts, `{"room":"r","present":["u"]}`},
+		{wire.EventContacts, `{"room":"r","absent":[{"user":"u"}]}`},
+		{wire.EventPage, `{"room":"r","count":1}`},
+		{wire.EventPage, `{"room":"r","page":"p"}`},
+		{wire.EventPage, `{"page":"p","count":1}`},
+		{wire.EventPage, `{"room":"r","page":"p","count":1,"nextCursor":5}`},
+		{wire.EventPage, `{"room":"r","page":"p","count":1,"leave":["u"]}`},
+		{wire.EventPage, `{"room":"r","page":"","count":1}`},
 	} {
 		if v, err := wire.DecodeEvent(c.event, []byte(c.body)); err == nil {
 			t.Errorf("%s %s: got %+v, want an error", c.event, c.body, v)
@@ -197,6 +213,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	events := []wire.Event{
 		wire.EventReady, wire.EventSnapshot, wire.EventMode, wire.EventResumed, wire.EventDiff, wire.EventCount, wire.EventEnded,
 		wire.EventBeat, wire.EventHealth, wire.EventExpiring, wire.EventBye, wire.EventOK, wire.EventError, wire.EventPong, wire.EventUsers,
+		wire.EventContacts, wire.EventPage,
 	}
 	for i, s := range []string{
 		`{"connection":"c","resume":"r","user":"u","leaseMs":1,"beatMs":1,"now":1}`,
@@ -206,6 +223,8 @@ func FuzzDecodeEvent(f *testing.F) {
 		`{"room":"r","version":2,"count":1}`, `{"room":"r","reason":"left"}`, `{"n":1}`, `{"store":"ok","staleMs":1}`, `{"inMs":1}`,
 		`{"reason":"slow","reconnectMs":null}`, `{"id":1,"a":[1,{"b":2}]}`, `{"id":"x","code":"gone","message":"m","retry":true,"limit":1}`, `{"id":1}`,
 		`{"present":[{"user":"u","status":"idle","lastSeen":1},{"user":"v","status":null}],"absent":["w"]}`,
+		`{"room":"r","present":[{"user":"u","info":{},"status":"idle","connections":1,"since":1,"data":{}}],"absent":["w"]}`,
+		`{"room":"r","page":"p","members":[],"join":[{"user":"u"}],"leave":[{"user":"v"}],"nextCursor":"x","count":2}`,
 	} {
 		f.Add(uint8(i), []byte(s))
 	}

@@ -36,6 +36,9 @@ func (m *Message) Append(b []byte) []byte {
 		b = appendTextField(b, "kind", m.Signal.Kind)
 		b = appendSignalRequest(b, m.Signal)
 	}
+	b = appendTextField(b, "page", m.Page)
+	b = appendTextField(b, "cursor", m.Cursor)
+	b = appendLimitField(b, m.Limit)
 	if m.Users != nil {
 		b = append(b, ',')
 		b = append(b, AppendUsers(nil, m.Users)[1:]...)

@@ -19,10 +19,6 @@ const (
 	EventBye      Event = "bye"
 	EventSignals  Event = "signals"
 	EventUsers    Event = "users"
-)
-
-// Events of a later release: the names are taken, the bodies are not written yet.
-const (
 	EventContacts Event = "contacts"
 	EventPage     Event = "page"
 )

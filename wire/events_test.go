@@ -41,7 +41,7 @@ type eventInput struct {
 	Version    rollcall.Version `json:"version,omitempty"`
 	Mode       wire.Mode        `json:"mode,omitempty"`
 	Count      int              `json:"count,omitempty"`
-	Members    []memberInput    `json:"members,omitempty"`
+	Members    []memberInput    `json:"members,omitzero"`
 	Sample     []memberInput    `json:"sample,omitzero"`
 	SettlingMs int64            `json:"settlingMs,omitempty"`
 	Join       []memberInput    `json:"join,omitempty"`
@@ -62,6 +62,10 @@ type eventInput struct {
 
 	Signals []signalInput `json:"signals,omitempty"`
 	Full    bool          `json:"full,omitempty"`
+
+	Page       string        `json:"page,omitempty"`
+	NextCursor string        `json:"nextCursor,omitempty"`
+	Contacts   []memberInput `json:"contacts,omitempty"`
 
 	Present []userInput       `json:"present,omitempty"`
 	Absent  []rollcall.UserID `json:"absent,omitempty"`
@@ -186,6 +190,13 @@ func (v *eventVector) encode(t *testing.T) []byte {
 		return wire.AppendSignals(nil, in.Room, in.signals(), in.Full)
 	case wire.EventUsers:
 		return wire.AppendUserChanges(nil, in.userChanges())
+	case wire.EventContacts:
+		return wire.AppendContacts(nil, &wire.Contacts{Room: in.Room, Present: members(in.Contacts), Absent: in.Absent})
+	case wire.EventPage:
+		d := in.diff()
+		return wire.AppendPage(nil, in.Room, in.Page, wire.AppendPageState(nil, &wire.PageState{
+			Members: members(in.Members), Join: d.Join, Update: d.Update, Leave: d.Leave, NextCursor: in.NextCursor, Count: in.Count,
+		}))
 	case wire.EventOK:
 		return wire.AppendOK(nil, json.RawMessage(in.ID), []byte(in.Fields))
 	case wire.EventError:
@@ -227,6 +238,10 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 		return wire.AppendSignals(nil, d.Room, d.Signals, d.Full)
 	case *wire.UserChanges:
 		return wire.AppendUserChanges(nil, d)
+	case *wire.Contacts:
+		return wire.AppendContacts(nil, d)
+	case *wire.Page:
+		return wire.AppendPage(nil, d.Room, d.Name, wire.AppendPageState(nil, &d.PageState))
 	case *wire.OK:
 		return d.Fields
 	case *wire.Failure:

@@ -17,6 +17,10 @@ const (
 	MessageSignal   = "signal"   // room, kind, data, docVersion?, ttlMs?
 	MessageUsers    = "users"    // users
 	MessagePing     = "ping"
+	// What follows needs a stream that is shown the room.
+	MessageContacts  = "contacts"  // room, users
+	MessagePage      = "page"      // room, page, cursor?, limit?
+	MessageClosePage = "closePage" // room, page
 )
 
 // Message is one message of a client. Fields that its type does not have are
@@ -36,6 +40,9 @@ type Message struct {
 	Since   *Since // nil if not given
 	Token   string
 	Users   []rollcall.UserID // each once; nil if there are none
+	Page    string            // what the client calls a page
+	Cursor  string            // of a page; "" for the first
+	Limit   int               // of a page; 0 if not given
 	Signal  *rollcall.Signal  // kind, data, docVersion and ttlMs of a signal; its data is any value, nil for null
 	// Err is why the message cannot be used; ID, and Type as far as it could be
 	// read, tell whom to answer.
@@ -119,7 +126,17 @@ func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
 		case "token":
 			f.text(&m.Token)
 		case "users":
-			m.Users = readIDs[rollcall.UserID](&f, limits.LookupUsers)
+			most := limits.LookupUsers
+			if m.Type == MessageContacts {
+				most = maxList // how many there may be is the server's to say
+			}
+			m.Users = readIDs[rollcall.UserID](&f, most)
+		case "page":
+			f.pageName(&m.Page)
+		case "cursor":
+			f.text(&m.Cursor)
+		case "limit":
+			f.limit(&m.Limit)
 		}
 	}
 	if f.err != nil || len(has) == 0 {
@@ -131,7 +148,10 @@ func (m *Message) decode(f fields, limits *rollcall.Limits) *rollcall.Error {
 	case "users":
 		return required("users", m.Users != nil)
 	}
-	return required("room", m.Room != "")
+	f.need("room", m.Room != "")
+	f.need("users", m.Type != MessageContacts || m.Users != nil)
+	f.need("page", m.Page != "" || m.Type != MessagePage && m.Type != MessageClosePage)
+	return f.err
 }
 
 func (m *Message) decodeSignal(f fields, limits *rollcall.Limits) *rollcall.Error {
@@ -165,6 +185,10 @@ var messageFields = map[string]fieldNames{
 	MessageSnapshot: {"room"},
 	MessageUsers:    {"users"},
 	MessagePing:     {},
+
+	MessageContacts:  {"room", "users"},
+	MessagePage:      {"room", "page", "cursor", "limit"},
+	MessageClosePage: {"room", "page"},
 }
 
 func (n fieldNames) field(name []byte) bool {

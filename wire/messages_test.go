@@ -32,8 +32,11 @@ type messageExpects struct {
 	Token   string          `json:"token"`
 	Signal  *signalExpects  `json:"signal"`
 
-	Users []rollcall.UserID `json:"users"`
-	Error *refusal          `json:"error"`
+	Users  []rollcall.UserID `json:"users"`
+	Page   string            `json:"page"`
+	Cursor string            `json:"cursor"`
+	Limit  int               `json:"limit"`
+	Error  *refusal          `json:"error"`
 }
 
 // signalExpects is a signal; data and docVersion are JSON texts, "" for null.
@@ -53,6 +56,7 @@ func expects(m *wire.Message) messageExpects {
 	e := messageExpects{
 		Type: m.Type, ID: string(m.ID), Room: m.Room, Status: m.Status.String(), Data: string(m.Data),
 		Replace: m.Replace, Observe: m.Observe, Tier: m.Tier, Token: m.Token, Users: m.Users,
+		Page: m.Page, Cursor: m.Cursor, Limit: m.Limit,
 	}
 	if s := m.Signal; s != nil {
 		e.Signal = &signalExpects{s.Kind, string(s.Data), string(s.DocVersion), s.TTL.Milliseconds()}
@@ -117,6 +121,7 @@ func FuzzDecodeMessages(f *testing.F) {
 		`{"type":"join","id":1,"room":"r","since":{"epoch":"e","version":1}}`,
 		`[{"type":"set","id":"x","room":"r","data":{"a":[1,{}]},"status":"idle"},5,{"type":"x","id":{}}]`,
 		`{"type":"set","data":{"x":NaN},"id":"late\u0061"}`, `[{}`, `[{"id":"\ud83d","type":1}]`, `{"id":"\`, `[[]]`, `{"a":}`, `{"type":"signal","room":"r","kind":"cursor","data":{"x":1},"docVersion":"v","ttlMs":5}`, `{"a"}`, `[,]`,
+		`[{"type":"page","room":"r","page":"p","cursor":"x","limit":50},{"type":"closePage","room":"r","page":"p"},{"type":"contacts","room":"r","users":["a"]}]`,
 	} {
 		f.Add([]byte(s))
 	}

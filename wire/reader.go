@@ -13,7 +13,8 @@ const eventDepth = rollcall.MaxDepth + 8
 // DecodeEvent reads the body of an event; a "type" in it is ignored, as is every
 // other field that is not known. The result is a pointer to [Ready], [Snapshot]
 // (also for mode), [Resumed], [RoomDiff], [Count], [EndedLease], [ServerBeat],
-// [Health], [Expiring], [Bye], [UserChanges], [OK], [Failure] or [Pong]; nil without an error
+// [Health], [Expiring], [Bye], [Signals], [UserChanges],
+// [Contacts], [Page], [OK], [Failure] or [Pong]; nil without an error
 // for an event of a later release, which a client ignores. The error is a
 // [*rollcall.Error]: the client cannot know what it missed and starts again from
 // a snapshot.
@@ -53,6 +54,8 @@ var readers = map[Event]func(*fields) any{
 	EventBye:      readBye,
 	EventSignals:  readSignals,
 	EventUsers:    readUserChanges,
+	EventContacts: readContacts,
+	EventPage:     readPage,
 	EventOK:       readOK,
 	EventError:    readFailure,
 	EventPong:     readPong,

@@ -23,6 +23,8 @@ var bodyReaders = map[string]func(raw []byte) (any, error){
 	"kick":    func(raw []byte) (any, error) { return wire.DecodeKick(raw) },
 	"watch":   func(raw []byte) (any, error) { return wire.DecodeWatch(raw, 3) },
 
+	"page":       func(raw []byte) (any, error) { return wire.DecodePage(raw) },
+	"contacts":   func(raw []byte) (any, error) { return wire.DecodeContacts(raw) },
 	"disconnect": func(raw []byte) (any, error) { return wire.DecodeDisconnect(raw) },
 
 	"signals": func(raw []byte) (any, error) { return wire.DecodeSignals(raw, &limits) },
@@ -59,6 +61,10 @@ func TestRequestBodies(t *testing.T) {
 		{"kick", `{"banMs":5000}`, 5 * time.Second},
 		{"watch", `{"users":["b","a","b"],"resume":"r"}`, wire.Watch{Users: []rollcall.UserID{"b", "a"}, Resume: "r"}},
 		{"watch", `{"users":[]}`, wire.Watch{Users: []rollcall.UserID{}}},
+		{"page", ``, wire.PageRequest{}},
+		{"page", `{"cursor":"x","limit":50,"resume":"r"}`, wire.PageRequest{Cursor: "x", Limit: 50, Resume: "r"}},
+		{"page", `{"limit":9007199254740991}`, wire.PageRequest{Limit: 1 << 30}},
+		{"contacts", `{"users":["b","a","b"],"resume":"r"}`, wire.Watch{Users: []rollcall.UserID{"b", "a"}, Resume: "r"}},
 		{"disconnect", ``, ""},
 		{"disconnect", `{"session":"s1"}`, "s1"},
 		{
@@ -109,6 +115,11 @@ func TestRequestBodiesThatAreRefusedNameTheField(t *testing.T) {
 		{"watch", `{}`, "users", bad},
 		{"watch", `{"users":["a","b","c","d"]}`, "users", large(3)},
 		{"watch", `{"users":["."]}`, "users", bad},
+		{"page", `{"limit":0}`, "limit", bad},
+		{"page", `{"limit":"50"}`, "limit", bad},
+		{"page", `{"cursor":null}`, "cursor", bad},
+		{"contacts", `{}`, "users", bad},
+		{"contacts", `{"users":[""]}`, "users", bad},
 		{"disconnect", `{"session":5}`, "session", bad},
 		{"disconnect", `{"session":""}`, "session", refusal{rollcall.CodeBadRequest, 256}},
 		{"disconnect", `{"session":null}`, "session", bad},
@@ -159,6 +170,7 @@ func TestClientsBodiesAreReadAsWritten(t *testing.T) {
 	token := wire.Token{Token: "t"}
 	lease := wire.LeaseRequest{Status: rollcall.StatusIdle, Data: json.RawMessage(`{"a":1}`), HasTTL: true, TTL: time.Minute, User: "u|v", Info: json.RawMessage(`{}`), Connection: "c", Resume: "r"}
 	signal := rollcall.Signal{Kind: "a\n", Data: json.RawMessage("[1]"), DocVersion: json.RawMessage(`"v"`), TTL: time.Minute}
+	page := wire.PageRequest{Cursor: "x", Limit: 5, Resume: "r"}
 	patch := wire.Patch{Data: json.RawMessage(`{}`), Replace: true}
 	for _, c := range []struct {
 		reader string
@@ -173,6 +185,8 @@ func TestClientsBodiesAreReadAsWritten(t *testing.T) {
 		{"lease", lease.Append(nil), lease},
 		{"lease", (&wire.LeaseRequest{}).Append(nil), wire.LeaseRequest{}},
 		{"patch", patch.Append(nil), patch},
+		{"page", page.Append(nil), page},
+		{"page", (&wire.PageRequest{}).Append(nil), wire.PageRequest{}},
 		{"kick", wire.AppendKick(nil, time.Hour), time.Hour},
 		{"signals", wire.AppendSignal(nil, &signal), wire.SignalsRequest{Signals: []rollcall.Signal{signal}}},
 		{"signals", wire.AppendSignal(nil, &rollcall.Signal{Kind: "a"}), wire.SignalsRequest{Signals: []rollcall.Signal{{Kind: "a"}}}},
@@ -208,7 +222,7 @@ func TestSince(t *testing.T) {
 func FuzzDecodeBodies(f *testing.F) {
 	for _, s := range []string{
 		`{"n":1,"resume":"r"}`, `{"closing":true}`, `{"token":"t"}`, `{"status":"idle","data":{},"ttlMs":1,"user":"u","info":{},"connection":"c"}`,
-		`{"users":["a","b"]}`, `{"rooms":["a"]}`, `[{"kind":"a","data":[1]}]`, `{"kind":"a","data":null}`, `{"banMs":1}`, ``, `[`, `{"users":[`, `{"data":{"a":"\ud83d"}}`, `{"replace":tru}`,
+		`{"users":["a","b"]}`, `{"rooms":["a"]}`, `[{"kind":"a","data":[1]}]`, `{"kind":"a","data":null}`, `{"banMs":1}`, `{"cursor":"x","limit":1}`, ``, `[`, `{"users":[`, `{"data":{"a":"\ud83d"}}`, `{"replace":tru}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -222,6 +236,8 @@ func FuzzDecodeBodies(f *testing.F) {
 			case wire.LeaseRequest:
 				checkCompact(t, v.Append(nil))
 			case wire.Patch:
+				checkCompact(t, v.Append(nil))
+			case wire.PageRequest:
 				checkCompact(t, v.Append(nil))
 			case wire.Beat:
 				checkCompact(t, v.Append(nil))
