@@ -40,6 +40,7 @@ func (p *Partition) grant(op *Op, res *Result) {
 	if r == nil {
 		r = &room{id: op.Room, users: make(map[UserID]*user), modes: p.modesOf(op.Room)}
 		p.rooms[op.Room] = r
+		p.names.add(op.Room)
 	}
 	if u == nil {
 		u = &user{room: r}
@@ -277,5 +278,6 @@ func (p *Partition) leave(u *user, id UserID, reason Reason, ended []Ended) {
 	p.emit(r, Change{Version: version, Leave: []Leave{{User: id, Reason: reason}}, Ended: ended, Seen: u.seen})
 	if len(r.users) == 0 {
 		delete(p.rooms, r.id)
+		p.names.remove(r.id)
 	}
 }

@@ -35,6 +35,7 @@ type Limits struct {
 	CountRooms         int // rooms of one counts request (500): too_large
 	LookupUsers        int // users of one lookup (1000): too_large
 	PageMembers        int // members of one page (200): clamped
+	PageRooms          int // rooms of one page of the list of rooms (200): clamped
 
 	MinTTL, MaxTTL time.Duration // of a lease without a stream (5 s to 1 h): clamped
 
@@ -55,7 +56,7 @@ func DefaultLimits() Limits {
 		MinSignalTTL: time.Second, MaxSignalTTL: 10 * time.Minute,
 		SetsPerSecond: 10, MessagesPerSecond: 50, MessageBurst: 200,
 		RoomsPerConnection: 50, ConnectionsPerUser: 50,
-		CountRooms: 500, LookupUsers: 1000, PageMembers: 200,
+		CountRooms: 500, LookupUsers: 1000, PageMembers: 200, PageRooms: 200,
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
 		WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
 		Connections: 20000, AcceptsPerSecond: 1000,

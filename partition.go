@@ -36,6 +36,7 @@ type Partition struct {
 	version Version
 	seq     uint64
 	rooms   map[RoomID]*room
+	names   roomNames // of rooms
 	expiry  expiry
 	// deferred are users with a change of their number of connections that
 	// waits, oldest first.

@@ -113,6 +113,7 @@ func (p *Partition) Restore(now time.Time, s *SavedPartition, visit func(Held)) 
 		}
 		if len(r.users) > 0 {
 			p.rooms[sr.ID] = r
+			p.names.add(sr.ID)
 		}
 	}
 }

@@ -21,7 +21,9 @@ func TestReads(t *testing.T) {
 		"GET /v1/rooms/doc%2F42/members ":                               `{"members":[],"nextCursor":null,"count":0,"version":9}`,
 		"GET /v1/rooms/doc%2F42/members/a%2Fb ":                         `{"user":"a/b"}`,
 		`POST /v1/rooms/doc%2F42/members/lookup {"users":["ana","bo"]}`: `{"present":[{"user":"ana"}]}`,
-		`POST /v1/counts {"rooms":["a","b"]}`:                           `{"counts":{"a":1,"b":0}}`,
+		"GET /v1/rooms?cursor=x&limit=2&prefix=doc%2F ":                 `{"rooms":[{"room":"doc/42","count":3,"mode":"counts"}],"nextCursor":"y"}`,
+		"GET /v1/rooms ":                      `{"rooms":[],"nextCursor":null}`,
+		`POST /v1/counts {"rooms":["a","b"]}`: `{"counts":{"a":1,"b":0}}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -52,6 +54,13 @@ func TestReads(t *testing.T) {
 	}
 	if got, err := c.Members(ctx, "doc/42", "", 0); err != nil || got.NextCursor != "" {
 		t.Errorf("members %+v, %v", got, err)
+	}
+	want := RoomsPage{Rooms: []rollcall.RoomSummary{{Room: "doc/42", Count: 3, Mode: rollcall.ModeCounts}}, NextCursor: "y"}
+	if got, err := c.Rooms(ctx, "doc/", "x", 2); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("rooms %+v, %v", got, err)
+	}
+	if got, err := c.Rooms(ctx, "", "", 0); err != nil || got.NextCursor != "" || len(got.Rooms) != 0 {
+		t.Errorf("rooms %+v, %v", got, err)
 	}
 	if got, err := c.Member(ctx, "doc/42", "a/b"); err != nil || got.User != "a/b" {
 		t.Errorf("member %+v, %v", got, err)

@@ -116,15 +116,10 @@ func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	query := rollcall.Query{
-		Want: rollcall.WantPage, Room: room, Limit: 50, States: flag(q, "connections"),
+		Want: rollcall.WantPage, Room: room, States: flag(q, "connections"),
 	}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return rollcall.LimitError(rollcall.CodeBadRequest, s.o.Limits.PageMembers,
-				"limit must be a number from 1 to %d", s.o.Limits.PageMembers)
-		}
-		query.Limit = min(n, s.o.Limits.PageMembers)
+	if query.Limit, err = limitOf(q, s.o.Limits.PageMembers); err != nil {
+		return err
 	}
 	if text := q.Get("cursor"); text != "" {
 		v, ok := parseCursor(room, text)

@@ -96,6 +96,7 @@ func (s *Server) routes() http.Handler {
 	own("POST", "/v1/rooms/{room}/connections/{connection}/signals", s.postSignals)
 	api("POST", "/v1/rooms/{room}/connections", s.postLease)
 
+	api("GET", "/v1/rooms", s.getRooms)
 	api("GET", "/v1/rooms/{room}", s.getRoom)
 	api("GET", "/v1/rooms/{room}/members", s.getMembers)
 	api("GET", "/v1/rooms/{room}/members/{user}", s.getMember)

@@ -48,6 +48,13 @@ var answers = map[string]func(raw []byte) ([]byte, error){
 		v, err := wire.DecodeRoomCounts(raw)
 		return wire.AppendRoomCounts(nil, v), err
 	},
+	"rooms": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodeRoomsPage(raw)
+		if err != nil {
+			return nil, err
+		}
+		return wire.AppendRoomsPage(nil, v), nil
+	},
 	"lease": func(raw []byte) ([]byte, error) {
 		v, err := wire.DecodeLeaseAnswer(raw)
 		if err != nil {

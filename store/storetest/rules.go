@@ -47,6 +47,8 @@ var rules = []struct {
 	{"LongLeaseIsNotForgotten", longLeaseIsNotForgotten},
 	{"RevocationRefusesWhatWasIssuedBefore", revocationRefuses},
 	{"RevocationIsToldToEveryNode", revocationIsTold},
+	{"RoomsAreListedByName", roomsAreListedByName},
+	{"ListTellsWhoStaysOnce", listTellsWhoStaysOnce},
 	{"CloseEndsEverything", closeEndsEverything},
 }
 
@@ -58,6 +60,7 @@ var crowds = []struct {
 	{"ModesChangeAtTheThresholds", modesChangeAtTheThresholds},
 	{"PagesOfACrowd", pagesOfACrowd},
 	{"ModesAreThoseOfTheRoom", modesAreThoseOfTheRoom},
+	{"ListTellsTheMode", listTellsTheMode},
 }
 
 func runRules(t *testing.T, f Factory) {
