@@ -18,7 +18,7 @@ func (h *hub) adopt(held []rollcall.Held) {
 		c := h.connections.add(h.newConnection(l.Lease.Connection, identity))
 		c.mu.Lock()
 		c.subs = append(c.subs, &sub{
-			c: c, id: l.Lease.Room, lease: l.Lease, status: l.Status, data: l.Data, ttl: l.TTL != h.timing.Lease,
+			c: c, id: l.Lease.Room, partition: uint8(rollcall.PartitionOf(l.Lease.Room)), lease: l.Lease, status: l.Status, data: l.Data, ttl: l.TTL != h.timing.Lease,
 		})
 		c.mu.Unlock()
 		users := counted[l.Lease.Room]

@@ -36,7 +36,7 @@ type connection struct {
 	entering  bool           // Guarded by mu. A stream or a lease is on its way: not to be forgotten.
 	subs      []*sub         // Guarded by mu. One a room.
 	evidence  instant        // Guarded by mu. The last proof of life.
-	renewing  bool           // Guarded by mu. In the list of the next renewal.
+	renewing  uint64         // Guarded by mu. In the lists of the next renewals: a bit for each keeper.
 	setting   bool           // Guarded by mu. In the list of sets that wait.
 	sets      bucket         // Guarded by mu.
 	returned  bool           // Guarded by mu. Its stream is not its first, here or anywhere.
@@ -52,6 +52,8 @@ type sub struct {
 	c    *connection
 	id   rollcall.RoomID
 	room *room // Guarded by c.mu. nil while there is no stream.
+	// partition of the room. Static.
+	partition uint8
 
 	place int // Guarded by room.mu. In room.viewers.
 
@@ -211,14 +213,14 @@ func (c *connection) proveLocked(at instant) {
 	}
 	urgent := at.sub(c.evidence) > c.h.timing.Lease*2/3
 	c.evidence = at
-	if len(c.subs) == 0 {
-		return
-	}
-	if !c.renewing {
-		c.renewing = true
-		c.h.keeper.renew(c, urgent)
-	} else if urgent {
-		c.h.keeper.hurry()
+	for _, s := range c.subs {
+		k := s.keeper()
+		if c.renewing&k.bit == 0 {
+			c.renewing |= k.bit
+			k.renew(c, urgent)
+		} else if urgent {
+			k.hurry()
+		}
 	}
 }
 

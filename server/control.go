@@ -105,15 +105,17 @@ func (c *control) late(id *auth.Identity) *rollcall.Error {
 	return nil
 }
 
-// ask asks the store, unless it has just failed.
+// ask asks the store, unless it has just failed. In a parted store the users are of
+// one partition.
 func (c *control) ask(ctx context.Context, users []rollcall.UserID) ([]rollcall.Revoked, error) {
-	if c.h.isDown() {
+	k := c.h.keeperOf(rollcall.PartitionOfUser(users[0]))
+	if k.isDown() {
 		return nil, errDown
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	known, err := c.store.Revoked(ctx, users)
-	return known, c.h.note(ctx, err)
+	return known, k.note(ctx, err)
 }
 
 func (c *control) doubt(users ...rollcall.UserID) {
@@ -217,11 +219,20 @@ func (c *control) resolve() (again bool) {
 	if len(users) == 0 || c.store == nil {
 		return false
 	}
-	known, err := c.ask(c.h.ctx, users)
-	if err != nil {
-		c.doubt(users...)
-		return true
+	for _, some := range c.h.usersByKeeper(users) {
+		known, err := c.ask(c.h.ctx, some)
+		if err != nil {
+			c.doubt(some...)
+			again = true
+			continue
+		}
+		c.refuse(some, known)
 	}
+	return again
+}
+
+// refuse ends what users have here by tokens that were revoked.
+func (c *control) refuse(users []rollcall.UserID, known []rollcall.Revoked) {
 	for i, user := range users {
 		if known[i].Before == 0 && len(known[i].Sessions) == 0 {
 			continue
@@ -232,7 +243,6 @@ func (c *control) resolve() (again bool) {
 			})
 		}
 	}
-	return again
 }
 
 // revoke ends what a user has here, or a session of the user, whatever the tokens
@@ -344,7 +354,8 @@ func (s *Server) postDisconnect(w http.ResponseWriter, r *http.Request) error {
 	if s.h.control.store == nil {
 		return rollcall.Errorf(rollcall.CodeNotFound, "the store of this server cannot revoke tokens")
 	}
-	err = s.h.note(r.Context(), s.h.control.store.Revoke(r.Context(), rollcall.Revocation{User: user, Session: session}))
+	k := s.h.keeperOf(rollcall.PartitionOfUser(user))
+	err = k.note(r.Context(), s.h.control.store.Revoke(r.Context(), rollcall.Revocation{User: user, Session: session}))
 	if err != nil {
 		return s.h.unavailable(err)
 	}
@@ -371,7 +382,9 @@ func (h *hub) endEverywhere(ctx context.Context, user rollcall.UserID) {
 		ops = append(ops, rollcall.Op{Kind: rollcall.OpEndUser, Room: at.Room, User: user, Reason: rollcall.ReasonRevoked})
 	}
 	slices.SortFunc(ops, func(a, b rollcall.Op) int { return rollcall.PartitionOf(a.Room) - rollcall.PartitionOf(b.Room) })
-	if _, err := h.applyOps(ctx, ops); err != nil {
-		h.log.Warn("disconnect a user", "error", err)
+	for _, some := range h.byKeeper(ops) {
+		if _, err := h.applyOps(ctx, some); err != nil {
+			h.log.Warn("disconnect a user", "error", err)
+		}
 	}
 }

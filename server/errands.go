@@ -64,7 +64,7 @@ func (e *errands) ended(room rollcall.RoomID, ended rollcall.Ended) {
 func (e *errands) mend(r *room) {
 	e.add(func() {
 		if err := r.mend(e.h.ctx); err != nil && e.h.ctx.Err() == nil {
-			e.h.keeper.read(r)
+			r.keeper().unread.add(r)
 		}
 	})
 }

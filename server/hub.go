@@ -38,13 +38,14 @@ type hub struct {
 	fanout      *fanout
 	pulse       *pulse
 	errands     *errands
-	keeper      *keeper
+	keepers     []*keeper // static: one, or one for each partition
 	signals     *signalDesk
 	post        *signalPost // nil: no other node hears of signals
 	control     *control
 	watching    *watching
-	health      health
-	shared      bool // static: other nodes share the store
+	unseen      bag[*connection] // hidden, and without a stream
+	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
+	shared      bool             // static: other nodes share the store
 	admission   admission
 	occupied    atomic.Int64 // rooms with members
 	crowded     atomic.Int64 // those of them in counts mode
@@ -78,7 +79,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.fanout = newFanout(h)
 	h.pulse = newPulse(h)
 	h.errands = newErrands(h)
-	h.keeper = newKeeper(h)
+	h.keepers = newKeepers(h)
 	h.signals = newSignalDesk(h)
 	if nodes, ok := o.Store.(store.Signals); ok {
 		h.post = newSignalPost(h, nodes)
@@ -86,7 +87,6 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.control = newControl(h)
 	h.watching = newWatching(h)
 	h.auth = revocable{o.Auth, h.control}
-	h.health.worked = time.Now()
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
 	}
@@ -100,7 +100,9 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.fanout.run)
 	h.wg.Go(h.pulse.run)
 	h.wg.Go(h.errands.run)
-	h.wg.Go(h.keeper.run)
+	for _, k := range h.keepers {
+		h.wg.Go(k.run)
+	}
 	h.wg.Go(h.signals.run)
 	if h.post != nil {
 		h.wg.Go(h.post.run)
@@ -177,7 +179,7 @@ func (h *hub) gap(f *rollcall.Frame) {
 	h.metrics.gaps.Inc()
 	if old := h.epochs[f.Partition].Swap(&f.Epoch); old == nil || *old != f.Epoch {
 		h.log.Warn("store has another memory", "partition", f.Partition)
-		h.keeper.recall()
+		h.keeperOf(f.Partition).recall()
 	}
 }
 

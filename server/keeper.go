@@ -7,17 +7,22 @@ import (
 	"time"
 
 	"rollcall"
+	"rollcall/store"
 )
 
 // keeper tells the store what is due: the evidence, what could not be told while
 // the store was away, and the time. It is the only one that goes on trying a
-// store that fails, so nobody else has to wait for it.
+// store that fails, so nobody else has to wait for it. A store that is parted has
+// a keeper for each partition, and none waits for a partition but its own.
 //
-// Its mu is taken by those who hold a connection or a room, and no other lock is
-// taken under it.
+// Its locks are taken by those who hold a connection or a room, and no other lock
+// is taken under them.
 type keeper struct {
-	h    *hub
-	wake chan struct{} // capacity 1; never closed
+	h         *hub
+	partition int           // static; -1: all of them
+	bit       uint64        // static; in connection.renewing
+	wake      chan struct{} // capacity 1; never closed
+	health    health
 
 	mu       sync.Mutex
 	renewals []*connection             // Guarded by mu. With evidence that the store has not heard of.
@@ -25,10 +30,10 @@ type keeper struct {
 	renewed  instant                   // Guarded by mu. When the store was last told.
 	recalls  []*connection             // Guarded by mu. To be renewed because the store has another memory.
 	owed     map[leaseName]rollcall.Op // Guarded by mu. Ends and closes that could not be told.
-	waiting  map[*connection]bool      // Guarded by mu. With grants or sets that could not be made.
-	unread   map[*room]bool            // Guarded by mu. To be read once the store can be.
-	settling map[*room]bool            // Guarded by mu. To be read again when the store has settled.
-	unseen   map[*connection]bool      // Guarded by mu. Hidden, and without a stream: nothing else ends them.
+
+	waiting  bag[*connection] // with grants or sets that could not be made
+	unread   bag[*room]       // to be read once the store can be
+	settling bag[*room]       // to be read again when the store has settled
 }
 
 // leaseName names a lease among those of a node.
@@ -37,12 +42,77 @@ type leaseName struct {
 	connection rollcall.ConnectionID
 }
 
-func newKeeper(h *hub) *keeper {
-	return &keeper{
-		h: h, wake: make(chan struct{}, 1), owed: make(map[leaseName]rollcall.Op),
-		waiting: make(map[*connection]bool), unread: make(map[*room]bool),
-		settling: make(map[*room]bool), unseen: make(map[*connection]bool),
+// newKeepers makes the keepers of a store.
+func newKeepers(h *hub) []*keeper {
+	if parted, ok := h.store.(store.Parted); !ok || !parted.Parted() {
+		return []*keeper{newKeeper(h, -1)}
 	}
+	all := make([]*keeper, rollcall.Partitions)
+	for i := range all {
+		all[i] = newKeeper(h, i)
+	}
+	return all
+}
+
+func newKeeper(h *hub, partition int) *keeper {
+	k := &keeper{
+		h: h, partition: partition, bit: 1 << max(partition, 0), wake: make(chan struct{}, 1),
+		owed: make(map[leaseName]rollcall.Op),
+	}
+	k.health.worked = time.Now()
+	return k
+}
+
+// keeperOf is the keeper of a partition.
+func (h *hub) keeperOf(partition int) *keeper {
+	if len(h.keepers) == 1 {
+		return h.keepers[0]
+	}
+	return h.keepers[partition]
+}
+
+func (s *sub) keeper() *keeper { return s.c.h.keeperOf(int(s.partition)) }
+
+func (r *room) keeper() *keeper { return r.h.keeperOf(rollcall.PartitionOf(r.id)) }
+
+// keeps reports whether a lease, or a view, is the keeper's affair.
+func (k *keeper) keeps(s *sub) bool { return k.partition < 0 || k.partition == int(s.partition) }
+
+// bag is a set that some put into and one takes out of. The zero value is empty.
+type bag[T comparable] struct {
+	mu  sync.Mutex
+	set map[T]bool // Guarded by mu.
+}
+
+func (b *bag[T]) add(x T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.set == nil {
+		b.set = make(map[T]bool)
+	}
+	b.set[x] = true
+}
+
+func (b *bag[T]) remove(x T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.set, x)
+}
+
+// all is what is in the bag at this moment.
+func (b *bag[T]) all() []T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.set))
+}
+
+// take empties the bag and returns what was in it.
+func (b *bag[T]) take() []T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := slices.Collect(maps.Keys(b.set))
+	clear(b.set)
+	return all
 }
 
 // rouse has the keeper look at once.
@@ -86,90 +156,8 @@ func (k *keeper) owe(ops []rollcall.Op) {
 	}
 }
 
-// wait has the grants of c made when the store can be reached again.
-func (k *keeper) wait(c *connection) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.waiting[c] = true
-}
-
-// read has a room read when the store can be reached again.
-func (k *keeper) read(r *room) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.unread[r] = true
-}
-
-// settle has a room read again when the store has settled.
-func (k *keeper) settle(r *room) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.settling[r] = true
-}
-
-// mind has a hidden connection without a stream forgotten when it goes silent.
-func (k *keeper) mind(c *connection) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.unseen[c] = true
-}
-
-// forgetUnseen forgets the hidden connections that have been silent for their
-// time.
-func (k *keeper) forgetUnseen(now instant) {
-	for _, c := range members(k, k.unseen) {
-		c.mu.Lock()
-		if now.sub(c.evidence) > c.unseenFor {
-			c.settleLocked()
-		}
-		gone := c.gone
-		c.mu.Unlock()
-		if gone {
-			k.mu.Lock()
-			delete(k.unseen, c)
-			k.mu.Unlock()
-		}
-	}
-}
-
-// members are the members of a set of the keeper at this moment, to be looked at
-// without its lock.
-func members[T comparable](k *keeper, set map[T]bool) []T {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Collect(maps.Keys(set))
-}
-
-// taken empties a set of the keeper and returns what was in it.
-func taken[T comparable](k *keeper, set map[T]bool) []T {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := slices.Collect(maps.Keys(set))
-	clear(set)
-	return all
-}
-
-// forgetSilent forgets the leases of connections without a stream whose evidence
-// is older than they run: they have ended, or go on on another node, and the news
-// of that was lost.
-func (k *keeper) forgetSilent(now instant) {
-	k.h.connections.each(func(c *connection) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.stream != nil || c.entering {
-			return
-		}
-		for i := len(c.subs) - 1; i >= 0; i-- {
-			if s := c.subs[i]; now.sub(c.evidence) > k.h.leaseOf(s)+k.h.timing.Lease {
-				c.overLocked(s)
-			}
-		}
-	})
-}
-
 func (k *keeper) run() {
 	h := k.h
-	var looked instant
 	for {
 		select {
 		case <-h.ctx.Done():
@@ -177,9 +165,8 @@ func (k *keeper) run() {
 		case <-k.wake:
 		}
 		k.sweep()
-		h.tellHealth()
-		k.forgetUnseen(h.clock.now())
-		if h.isDown() {
+		k.tellHealth()
+		if k.isDown() {
 			continue
 		}
 		now := h.clock.now()
@@ -187,10 +174,6 @@ func (k *keeper) run() {
 		k.pay()
 		k.grant()
 		k.reread(now)
-		if h.shared && now.sub(looked) > h.timing.Lease {
-			looked = now
-			k.forgetSilent(now)
-		}
 		k.recallSome(now)
 	}
 }
@@ -198,8 +181,17 @@ func (k *keeper) run() {
 // sweep has the store end what is due, and finds out whether it is there.
 func (k *keeper) sweep() {
 	began := time.Now()
-	k.h.note(k.h.ctx, k.h.store.Tick(k.h.ctx))
+	k.health.ask(began)
+	k.note(k.h.ctx, k.tick())
+	k.health.ask(time.Time{})
 	k.h.metrics.sweep.Observe(time.Since(began).Seconds())
+}
+
+func (k *keeper) tick() error {
+	if k.partition < 0 {
+		return k.h.store.Tick(k.h.ctx)
+	}
+	return k.h.store.(store.Parted).TickOne(k.h.ctx, k.partition)
 }
 
 // pay carries out what is owed.
@@ -222,38 +214,42 @@ func (k *keeper) pay() {
 // grantFor is how long the keeper makes grants before it looks at the rest again.
 const grantFor = 300 * time.Millisecond
 
-// grant makes the grants that could not be made.
+// grant makes the grants that could not be made, and the sets. It waits for no
+// connection that asks the store for something else: that may be another part of
+// it, which hangs.
 func (k *keeper) grant() {
 	began := time.Now()
-	for _, c := range taken(k, k.waiting) {
-		if time.Since(began) > grantFor {
-			k.wait(c)
+	for _, c := range k.waiting.take() {
+		if time.Since(began) > grantFor || !c.op.TryLock() {
+			k.waiting.add(c)
 			continue
 		}
-		c.op.Lock()
-		c.mu.Lock()
-		subs := append([]*sub(nil), c.subs...)
-		c.mu.Unlock()
-		for _, s := range subs {
-			c.grantWaiting(s)
+		for _, s := range c.all() {
+			if k.keeps(s) {
+				c.grantWaiting(s)
+				c.applySet(k.h.ctx, s)
+			}
 		}
 		c.op.Unlock()
-		c.applySets()
 	}
+}
+
+// all are the subs of the connection at this moment.
+func (c *connection) all() []*sub {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*sub(nil), c.subs...)
 }
 
 // reread reads the rooms that could not be read, and those whose store has
 // settled by now.
 func (k *keeper) reread(now instant) {
-	unread := taken(k, k.unread)
-	for _, r := range members(k, k.settling) {
-		if r.settlesAt() > now {
-			continue
+	unread := k.unread.take()
+	for _, r := range k.settling.all() {
+		if r.settlesAt() <= now {
+			k.settling.remove(r)
+			unread = append(unread, r)
 		}
-		k.mu.Lock()
-		delete(k.settling, r)
-		k.mu.Unlock()
-		unread = append(unread, r)
 	}
 	for _, r := range unread {
 		r.lose()
@@ -288,7 +284,7 @@ func (k *keeper) flush(now instant) {
 	k.mu.Unlock()
 	for _, c := range connections {
 		c.mu.Lock()
-		c.renewing = false
+		c.renewing &^= k.bit
 		c.mu.Unlock()
 	}
 	k.tell(connections, now)
@@ -311,8 +307,8 @@ func (h *hub) unheard(renewals []rollcall.Renewal) []*connection {
 func (k *keeper) renewLater(connections []*connection, urgent bool) {
 	for _, c := range connections {
 		c.mu.Lock()
-		waits := c.renewing
-		c.renewing = true
+		waits := c.renewing&k.bit != 0
+		c.renewing |= k.bit
 		c.mu.Unlock()
 		if !waits {
 			k.renew(c, urgent)
@@ -329,7 +325,7 @@ func (k *keeper) tell(connections []*connection, now instant) {
 		c.mu.Lock()
 		for _, s := range c.subs {
 			// What is too old to renew anything must not bring anything back.
-			if age := now.sub(c.evidence); s.lease.Generation != 0 && !s.waiting && age < h.leaseOf(s) {
+			if age := now.sub(c.evidence); k.keeps(s) && s.lease.Generation != 0 && !s.waiting && age < h.leaseOf(s) {
 				leases = append(leases, s.lease)
 				ages = append(ages, age)
 			}
@@ -343,7 +339,7 @@ func (k *keeper) tell(connections []*connection, now instant) {
 	for i := range leases {
 		renewals[i] = rollcall.Renewal{Lease: &leases[i], Age: max(ages[i], 0)}
 	}
-	if err := h.note(h.ctx, h.store.Renew(h.ctx, renewals)); err != nil {
+	if err := k.note(h.ctx, h.store.Renew(h.ctx, renewals)); err != nil {
 		if unheard := h.unheard(renewals); len(unheard) > 0 {
 			k.renewLater(unheard, false) // the rest was renewed
 		} else {

@@ -16,8 +16,8 @@ func TestNobodyWaitsForTheKeeperWhoWaitsForThem(t *testing.T) {
 	// A hub that does nothing by itself, and so can be left behind as it is.
 	h := &hub{store: w.m, ctx: t.Context(), timing: w.h.timing, limits: w.h.limits, metrics: w.h.metrics}
 	h.clock.start(time.Now(), time.Second)
-	h.errands, h.keeper = newErrands(h), newKeeper(h)
-	k := h.keeper
+	h.errands, h.keepers = newErrands(h), newKeepers(h)
+	k := h.keepers[0]
 	hidden := auth.GuestIdentity("ana")
 	hidden.Hidden = true
 	c := h.newConnection("c", hidden)
@@ -29,14 +29,14 @@ func TestNobodyWaitsForTheKeeperWhoWaitsForThem(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for range 20000 {
-			k.forgetUnseen(h.clock.now())
+			h.forget(h.clock.now())
 			k.reread(h.clock.now())
 		}
 	})
 	all.Go(func() {
 		for range 20000 {
 			c.mu.Lock()
-			k.mind(c)
+			h.unseen.add(c)
 			k.renew(c, false)
 			c.mu.Unlock()
 			k.flush(h.clock.now())

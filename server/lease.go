@@ -78,7 +78,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s = c.findLocked(e.room); s == nil {
-		s = &sub{c: c, id: e.room, status: rollcall.StatusActive}
+		s = &sub{c: c, id: e.room, partition: uint8(rollcall.PartitionOf(e.room)), status: rollcall.StatusActive}
 		c.subs = append(c.subs, s)
 	}
 	s.counts = e.counts && observe
@@ -127,7 +127,7 @@ func (c *connection) stateElsewhere(ctx context.Context, s *sub, granted rollcal
 // the member is what it will be.
 func (s *sub) waitLocked(info json.RawMessage) {
 	s.waiting, s.opened = true, true
-	s.c.h.keeper.wait(s.c)
+	s.keeper().waiting.add(s.c)
 	if s.member == nil {
 		s.member = &rollcall.Member{User: s.c.user, Info: info, Connections: 1, Since: time.Now().UnixMilli()}
 	}
@@ -163,7 +163,7 @@ func (c *connection) grantWaiting(s *sub) {
 			c.stream.pumpLocked(nil)
 		}
 	case err.Code == rollcall.CodeUnavailable:
-		c.h.keeper.wait(c)
+		s.keeper().waiting.add(c)
 	default:
 		s.waiting = false
 		c.refusedLocked(s, err)
@@ -252,7 +252,7 @@ func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Er
 	switch _, err := c.h.apply(ctx, op); {
 	case err == nil || err.Code == rollcall.CodeGone:
 	case err.Code == rollcall.CodeUnavailable:
-		c.h.keeper.owe([]rollcall.Op{op})
+		s.keeper().owe([]rollcall.Op{op})
 	case op.Generation == 0:
 	default:
 		return err
@@ -311,15 +311,6 @@ func (c *connection) shut(d *departure, grace time.Duration) {
 	c.h.applyAll(ops)
 	if grace > 0 {
 		c.h.pulse.grace(grace)
-	}
-}
-
-func (h *hub) applyAll(ops []rollcall.Op) {
-	if len(ops) == 0 {
-		return
-	}
-	if _, err := h.applyOps(h.ctx, ops); err != nil {
-		h.keeper.owe(ops)
 	}
 }
 
@@ -423,7 +414,7 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 		s.lease, s.member = res.Lease, res.Member
 	case err.Code == rollcall.CodeUnavailable:
 		s.waiting = true
-		c.h.keeper.wait(c)
+		s.keeper().waiting.add(c)
 	default:
 		s.lease = rollcall.Lease{}
 		c.refusedLocked(s, err)

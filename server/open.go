@@ -318,9 +318,6 @@ func (o *opening) attach(conn transport.Conn) *stream {
 		Connection: c.id, Resume: resume, User: c.user,
 		Lease: h.timing.Lease, Beat: h.timing.Beat, Now: time.Now().UnixMilli(),
 	}))
-	if age, degraded := h.stale(); degraded {
-		s.event(wire.EventHealth, wire.AppendHealth(nil, true, age))
-	}
 	for _, room := range o.barred {
 		s.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonKicked))
 	}
@@ -338,6 +335,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 		sub.fadeLocked()
 	}
 	c.dropUnseenLocked()
+	s.healthLocked()
 	s.pumpLocked(nil)
 	h.pulse.open(s)
 	return s

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"rollcall"
 	"rollcall/server/auth"
@@ -18,14 +19,60 @@ func (h *hub) whereabouts(ctx context.Context, users []rollcall.UserID) (rollcal
 	if !ok {
 		return rollcall.UsersAnswer{}, store.ErrNoIndex
 	}
-	if h.isDown() {
+	parts := h.usersByKeeper(users)
+	if len(parts) > 1 {
+		return h.whereaboutsOf(ctx, s, users, parts)
+	}
+	var a rollcall.UsersAnswer
+	for k := range parts {
+		var err error
+		if a, err = k.whereabouts(ctx, s, users); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// whereaboutsOf asks several parts of the store at once, and puts their answers in
+// the order of users.
+func (h *hub) whereaboutsOf(ctx context.Context, s store.Users, users []rollcall.UserID, parts map[*keeper][]rollcall.UserID) (a rollcall.UsersAnswer, err error) {
+	var mu sync.Mutex
+	known := make(map[rollcall.UserID]*rollcall.Whereabouts, len(users))
+	var all sync.WaitGroup
+	for k, some := range parts {
+		all.Go(func() {
+			b, failure := k.whereabouts(ctx, s, some)
+			mu.Lock()
+			defer mu.Unlock()
+			if failure != nil {
+				err = failure
+			}
+			a.Settling = max(a.Settling, b.Settling)
+			for i := range b.Users {
+				known[b.Users[i].User] = &b.Users[i]
+			}
+		})
+	}
+	all.Wait()
+	if err != nil {
+		return rollcall.UsersAnswer{}, err
+	}
+	for _, user := range users {
+		a.Users = append(a.Users, *known[user])
+	}
+	return a, nil
+}
+
+// whereabouts asks the keeper's part of the store.
+func (k *keeper) whereabouts(ctx context.Context, s store.Users, users []rollcall.UserID) (rollcall.UsersAnswer, error) {
+	if k.isDown() {
 		return rollcall.UsersAnswer{}, errDown
 	}
 	a, err := s.Users(ctx, users)
 	if errors.Is(err, store.ErrNoIndex) {
 		return a, err
 	}
-	return a, h.note(ctx, err)
+	return a, k.note(ctx, err)
 }
 
 // noUsers is what to tell a client of an error of whereabouts.

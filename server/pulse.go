@@ -106,11 +106,14 @@ func (p *pulse) run() {
 		p.judge(time.Now())
 		graceEnded := p.graceEnded(now)
 		if now >= next || graceEnded {
-			h.keeper.rouse()
+			for _, k := range h.keepers {
+				k.rouse()
+			}
 		}
 		if now >= next {
 			h.metrics.pulses.Inc()
 			p.beat(now)
+			h.forget(now)
 			next = max(next.add(p.every), now)
 			if now.sub(idled) > h.timing.Lease/4 {
 				idled = now

@@ -39,7 +39,7 @@ func BenchmarkPongToStore(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		ss := sessions[i%len(sessions)]
 		if i%len(sessions) == 0 {
-			h.keeper.flush(now)
+			h.keepers[0].flush(now)
 			now += 1000
 			binary.BigEndian.PutUint64(payload[:], uint64(now))
 		}

@@ -66,7 +66,7 @@ func (h *hub) watch(ctx context.Context, id rollcall.RoomID) *room {
 		h.post.subscribe(r)
 	}
 	if r.load(ctx) != nil {
-		h.keeper.read(r)
+		r.keeper().unread.add(r)
 	}
 	return r
 }
@@ -176,7 +176,7 @@ func (r *room) installRosterLocked(a *rollcall.Answer) {
 		r.roster.Mend(a)
 	}
 	if r.roster.Unconfirmed() > 0 {
-		r.h.keeper.settle(r)
+		r.keeper().settling.add(r)
 	}
 }
 

@@ -65,10 +65,7 @@ func (c *connection) set(ctx context.Context, id rollcall.RoomID, ch change) (*r
 func (c *connection) applySets() {
 	c.op.Lock()
 	defer c.op.Unlock()
-	c.mu.Lock()
-	subs := append([]*sub(nil), c.subs...)
-	c.mu.Unlock()
-	for _, s := range subs {
+	for _, s := range c.all() {
 		c.applySet(c.h.ctx, s)
 	}
 }
@@ -89,7 +86,7 @@ func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *r
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s.unset = true
-		c.h.keeper.wait(c)
+		s.keeper().waiting.add(c)
 		return s.expectedLocked(), nil
 	}
 	if err != nil {

@@ -105,8 +105,8 @@ func (p *signalPost) run() {
 		p.rooms = nil
 		p.mu.Unlock()
 		for _, r := range rooms {
-			if message := r.signalsMessage(); message != nil {
-				p.publish(r.id, message)
+			if message := r.signalsMessage(); message != nil && !r.keeper().isDown() {
+				p.publish(r, message)
 			}
 		}
 		select {
@@ -117,10 +117,10 @@ func (p *signalPost) run() {
 	}
 }
 
-func (p *signalPost) publish(id rollcall.RoomID, message []byte) {
+func (p *signalPost) publish(r *room, message []byte) {
 	ctx, cancel := context.WithTimeout(p.h.ctx, time.Second)
 	defer cancel()
-	if err := p.nodes.PublishSignals(ctx, id, message); err != nil {
+	if err := p.nodes.PublishSignals(ctx, r.id, message); err != nil {
 		p.h.log.Debug("publish signals", "error", err) // the next ones are newer
 		return
 	}

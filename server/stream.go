@@ -47,6 +47,7 @@ type stream struct {
 	nextBeat instant
 	rotateAt instant // plain: when the stream is ended so that the client proves itself
 	warned   bool    // that the token ends
+	degraded bool    // it was told that what it sees may be old
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}

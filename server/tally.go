@@ -123,7 +123,7 @@ func (r *room) installTallyLocked(a *rollcall.Answer) {
 	}
 	r.roster = nil
 	if least > 0 {
-		r.h.keeper.settle(r)
+		r.keeper().settling.add(r)
 	}
 }
 

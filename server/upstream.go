@@ -314,7 +314,7 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	if c.leaseless {
 		lease.Member = nil
 		if c.unseenFor == 0 && c.stream == nil {
-			s.h.keeper.mind(c)
+			s.h.unseen.add(c)
 		}
 		c.unseenFor = ttl
 	}

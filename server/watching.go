@@ -227,19 +227,28 @@ func (w *watching) reread() (wait time.Duration) {
 	if len(users) == 0 {
 		return wait
 	}
+	var all sync.WaitGroup
+	for _, some := range w.h.usersByKeeper(users) {
+		all.Go(func() { w.ask(some, before) })
+	}
+	all.Wait()
+	return min(wait, usersRetry)
+}
+
+// ask asks about some of those in doubt, again later if the store cannot be asked.
+func (w *watching) ask(users []rollcall.UserID, before map[rollcall.UserID]rollcall.Version) {
 	a, err := w.h.whereabouts(w.h.ctx, users)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
 		w.learnLocked(&a, before)
-		return wait
+		return
 	}
 	for _, id := range users {
 		if w.users[id] != nil {
-			w.doubts[id] = now.add(usersRetry)
+			w.doubts[id] = w.h.clock.now().add(usersRetry)
 		}
 	}
-	return min(wait, usersRetry)
 }
 
 // tell tells the streams that are due something, and returns when the next one may

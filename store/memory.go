@@ -148,12 +148,25 @@ func (m *Memory) Tick(context.Context) error {
 		return ErrClosed
 	}
 	for i := range m.partitions {
-		p := &m.partitions[i]
-		p.mu.Lock()
-		f := p.state.Tick(time.Now())
-		m.unlock(p, f)
+		m.tick(i)
 	}
 	return nil
+}
+
+// TickOne is Tick for one partition, for stores that are made of a memory.
+func (m *Memory) TickOne(_ context.Context, partition int) error {
+	if m.closed.Load() {
+		return ErrClosed
+	}
+	m.tick(partition)
+	return nil
+}
+
+func (m *Memory) tick(partition int) {
+	p := &m.partitions[partition]
+	p.mu.Lock()
+	f := p.state.Tick(time.Now())
+	m.unlock(p, f)
 }
 
 // Read implements [Store].

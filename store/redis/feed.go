@@ -201,22 +201,32 @@ func (s *Store) mindGap(p *partition) {
 	s.gapLocked(p, p.feed.epoch, p.feed.behind)
 }
 
-// poll asks every partition where its feed is, in one round trip.
+// poll asks every partition that is there where its feed is, in one round trip.
 func (s *Store) poll() {
 	ctx, cancel := context.WithTimeout(s.ctx, s.o.Timeout)
 	defer cancel()
-	calls := make([]scriptCall, len(s.parts))
-	before := make([]position, len(s.parts))
+	calls := make([]scriptCall, 0, len(s.parts))
+	before := make([]position, 0, len(s.parts))
 	for i := range s.parts {
 		p := &s.parts[i]
-		before[i] = p.feed.position()
-		calls[i] = scriptCall{p, s.args(p, "")}
-	}
-	for i, res := range s.run(ctx, pollScript, calls...) {
-		if err := s.polled(&s.parts[i], before[i], res); err != nil && s.ctx.Err() == nil {
-			s.o.Logger.Warn("poll the feed of the store", "error", err)
-			return
+		if p.away.Load() {
+			continue // asked when it is there again
 		}
+		before = append(before, p.feed.position())
+		calls = append(calls, scriptCall{p, s.args(p, "")})
+	}
+	if len(calls) == 0 {
+		return
+	}
+	failed := 0
+	var failure error
+	for i, res := range s.run(ctx, pollScript, calls...) {
+		if err := s.polled(calls[i].p, before[i], res); err != nil {
+			failed, failure = failed+1, err
+		}
+	}
+	if failed > 0 && s.ctx.Err() == nil {
+		s.o.Logger.Warn("poll the feed of the store", "partitions", failed, "error", failure)
 	}
 }
 

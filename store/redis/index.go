@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -175,7 +176,8 @@ func (x *index) run() {
 	}
 }
 
-// flush writes what is to be written. What fails is kept.
+// flush writes what is to be written. What fails is kept, and so is what is of a
+// partition that is away.
 func (x *index) flush(ctx context.Context) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -183,33 +185,29 @@ func (x *index) flush(ctx context.Context) error {
 	doubts := x.doubts
 	x.doubts = make(map[place]time.Time) // it is written to while these are looked at
 	x.mu.Unlock()
-	if err := x.look(ctx, doubts); err != nil {
-		x.mu.Lock()
-		for at, evidence := range doubts {
+	failed, failure := x.look(ctx, doubts)
+	x.mu.Lock()
+	for at, evidence := range doubts {
+		if failed[rollcall.PartitionOf(at.room)] {
 			x.doubts[at] = evidence
 		}
-		x.mu.Unlock()
-		return err
 	}
-	x.mu.Lock()
 	notes := x.notes
 	x.notes = make(map[place]note)
 	x.mu.Unlock()
-	err := x.write(ctx, notes)
-	if err != nil {
-		x.mu.Lock()
-		for at, n := range notes {
-			if newer, ok := x.notes[at]; !ok || newer.version < n.version {
-				x.notes[at] = n
-			}
+	failed, err := x.write(ctx, notes)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for at, n := range notes {
+		if newer, ok := x.notes[at]; failed[rollcall.PartitionOfUser(at.user)] && (!ok || newer.version < n.version) {
+			x.notes[at] = n
 		}
-		x.mu.Unlock()
 	}
-	return err
+	return errors.Join(failure, err)
 }
 
 // look notes where people are by what their rooms say.
-func (x *index) look(ctx context.Context, doubts map[place]time.Time) error {
+func (x *index) look(ctx context.Context, doubts map[place]time.Time) (failed map[int]bool, err error) {
 	byPartition := make(map[int][][]string)
 	now := time.Now()
 	for at, evidence := range doubts {
@@ -225,7 +223,7 @@ func (x *index) look(ctx context.Context, doubts map[place]time.Time) error {
 }
 
 // write brings notes to the partitions of their users.
-func (x *index) write(ctx context.Context, notes map[place]note) error {
+func (x *index) write(ctx context.Context, notes map[place]note) (failed map[int]bool, err error) {
 	byPartition := make(map[int][][]string)
 	now := time.Now()
 	for at, n := range notes {
@@ -238,46 +236,59 @@ func (x *index) write(ctx context.Context, notes map[place]note) error {
 	return x.call(ctx, indexScript, byPartition, func([]rueidis.RedisMessage) error { return nil })
 }
 
-// call runs a script in each partition, as many times as it takes, all of them in
-// one round trip.
-func (x *index) call(ctx context.Context, l *lua, byPartition map[int][][]string, take func([]rueidis.RedisMessage) error) error {
+// call runs a script in each partition that is there, as many times as it takes,
+// all of them in one round trip, and returns those where it failed.
+func (x *index) call(ctx context.Context, l *lua, byPartition map[int][][]string, take func([]rueidis.RedisMessage) error) (failed map[int]bool, failure error) {
 	if len(byPartition) == 0 {
-		return nil
+		return nil, nil
+	}
+	failed = make(map[int]bool)
+	for n := range byPartition {
+		p := &x.s.parts[n]
+		p.wake() // what is noted has to be swept some day
+		if p.away.Load() {
+			failed[n], failure = true, errAway
+			delete(byPartition, n)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.s.o.Timeout)
 	defer cancel()
 	for len(byPartition) > 0 {
-		var calls []scriptCall
-		var parts []int
-		var batches [][][]string
-		for n, list := range byPartition {
-			p := &x.s.parts[n]
-			p.wake() // what is noted has to be swept some day
-			for len(list) > 0 {
-				k := min(len(list), indexMost)
-				var own []string
-				for _, values := range list[:k] {
-					own = append(own, values...)
-				}
-				calls = append(calls, scriptCall{p, x.s.args(p, p.knownEpoch(), own...)})
-				parts, batches = append(parts, n), append(batches, list[:k])
-				list = list[k:]
-			}
-		}
+		calls, batches := x.batches(byPartition)
 		byPartition = make(map[int][][]string)
 		for i, res := range x.s.run(ctx, l, calls...) {
-			answer, again, err := x.s.answer(&x.s.parts[parts[i]], res)
-			switch {
-			case err != nil:
-				return err
-			case again:
-				byPartition[parts[i]] = append(byPartition[parts[i]], batches[i]...)
-			default:
-				if err := take(answer); err != nil {
-					return err
-				}
+			p := calls[i].p
+			answer, again, err := x.s.answer(p, res)
+			if err == nil && again {
+				byPartition[p.index] = append(byPartition[p.index], batches[i]...)
+				continue
+			}
+			if err == nil {
+				err = take(answer)
+			}
+			if err != nil {
+				failed[p.index], failure = true, err
 			}
 		}
 	}
-	return nil
+	return failed, failure
+}
+
+// batches are the calls that it takes to bring values to their partitions, and the
+// values of each.
+func (x *index) batches(byPartition map[int][][]string) (calls []scriptCall, batches [][][]string) {
+	for n, list := range byPartition {
+		p := &x.s.parts[n]
+		for len(list) > 0 {
+			k := min(len(list), indexMost)
+			var own []string
+			for _, values := range list[:k] {
+				own = append(own, values...)
+			}
+			calls = append(calls, scriptCall{p, x.s.args(p, p.knownEpoch(), own...)})
+			batches = append(batches, list[:k])
+			list = list[k:]
+		}
+	}
+	return calls, batches
 }

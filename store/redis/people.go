@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,13 +49,13 @@ func (s *Store) Users(ctx context.Context, users []rollcall.UserID) (a rollcall.
 	case s.o.NoUserIndex:
 		return a, store.ErrNoIndex
 	}
-	if err := s.index.flush(ctx); err != nil {
-		return a, fmt.Errorf("users: %w", err)
+	batches := userBatches(users)
+	if err := s.index.flush(ctx); err != nil && s.anyAway(batches) {
+		return a, fmt.Errorf("users: %w", err) // of others what failed need not be known
 	}
 	a.Users = make([]rollcall.Whereabouts, len(users))
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	batches := userBatches(users)
 	for len(batches) > 0 {
 		if batches, err = s.users(ctx, users, batches, &a); err != nil {
 			return rollcall.UsersAnswer{}, fmt.Errorf("users: %w", err)
@@ -67,6 +68,10 @@ func (s *Store) Users(ctx context.Context, users []rollcall.UserID) (a rollcall.
 type userBatch struct {
 	partition int
 	places    []int
+}
+
+func (s *Store) anyAway(batches []userBatch) bool {
+	return slices.ContainsFunc(batches, func(b userBatch) bool { return s.parts[b.partition].away.Load() })
 }
 
 func userBatches(users []rollcall.UserID) (batches []userBatch) {

@@ -104,10 +104,17 @@ type partition struct {
 	ticked  time.Time      // Guarded by mu. When this node may tick it again.
 	grace   time.Time      // Guarded by mu. The earliest end of a close grace that this node began.
 
+	// away tells that the last call of the partition failed. Whoever has to do with
+	// all partitions leaves it out; sweeps go on trying it.
+	away atomic.Bool
+
 	feed partitionFeed
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Parted = (*Store)(nil)
+)
 
 // Open connects to the store and checks that it can be one.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -163,6 +170,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // Shared implements [store.Shared].
 func (s *Store) Shared() bool { return true }
+
+// Parted implements [store.Parted]: the masters of a cluster may fail apart.
+func (s *Store) Parted() bool { return s.cluster }
 
 // Close implements [store.Store].
 func (s *Store) Close() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 
 	"github.com/redis/rueidis"
 )
@@ -44,5 +45,24 @@ func (s *Store) run(ctx context.Context, l *lua, calls ...scriptCall) []rueidis.
 			results[unknown[i]] = res
 		}
 	}
+	for i, res := range results {
+		s.noteAway(ctx, calls[i].p, res.Error())
+	}
 	return results
+}
+
+// errAway is the error of a partition that was left out.
+var errAway = errors.New("this part of the store failed a moment ago")
+
+// noteAway notes whether a partition can be reached. One that can again is asked
+// at once what has been said meanwhile.
+func (s *Store) noteAway(ctx context.Context, p *partition, err error) {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return // the caller went away
+	case err != nil:
+		p.away.Store(true)
+	case p.away.Swap(false) && s.feed != nil && s.ctx.Err() == nil:
+		s.wg.Go(func() { s.pollOne(p) })
+	}
 }

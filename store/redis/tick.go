@@ -30,7 +30,8 @@ func (p *partition) due(now time.Time, every time.Duration) (due, must bool) {
 		p.grace = time.Time{}
 		must = true
 	}
-	if !must && (p.resting || now.Before(p.ticked)) {
+	away := p.away.Load() // how else would it be found to be there again
+	if !must && !away && (p.resting || now.Before(p.ticked)) {
 		return false, false
 	}
 	if every > 0 {
@@ -60,10 +61,22 @@ func (s *Store) Tick(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed
 	}
+	return s.tick(ctx, s.parts[:])
+}
+
+// TickOne implements [store.Parted].
+func (s *Store) TickOne(ctx context.Context, partition int) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return s.tick(ctx, s.parts[partition:partition+1])
+}
+
+func (s *Store) tick(ctx context.Context, parts []partition) error {
 	now := time.Now()
 	due := make(map[*partition]time.Duration) // how long ago the last sweep must be
-	for i := range s.parts {
-		p := &s.parts[i]
+	for i := range parts {
+		p := &parts[i]
 		if ok, must := p.due(now, s.o.Sweep); ok && must {
 			due[p] = 0
 		} else if ok {
