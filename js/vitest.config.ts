@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { compile } from 'svelte/compiler'
 import { defineConfig } from 'vitest/config'
 
@@ -10,10 +11,19 @@ const svelte = {
     id.endsWith('.svelte') ? compile(source, { filename: id, generate: 'client', dev: true }).js : null,
 }
 
+// The page imports the client by the names that applications use.
+const source = (file: string) => fileURLToPath(new URL(`src/${file}`, import.meta.url))
+const alias = {
+  '@rollcall/client/cursors': source('cursors.ts'),
+  '@rollcall/client/positions': source('positions.ts'),
+  '@rollcall/client': source('index.ts'),
+}
+
 export default defineConfig({
   test: {
     projects: [
       {
+        resolve: { alias },
         test: {
           name: 'client',
           include: ['test/**/*.test.ts'],

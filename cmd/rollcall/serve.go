@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"rollcall/cmd/rollcall/demo"
 	"rollcall/server"
 	"rollcall/store"
 	"rollcall/web"
@@ -67,7 +68,8 @@ type node struct {
 	store    store.Store
 	main     *http.Server
 	admin    *http.Server
-	failed   chan error // of capacity 2: a listener that stopped by itself
+	demo     *demo.Handler // nil unless dev
+	failed   chan error    // of capacity 2: a listener that stopped by itself
 	serving  sync.WaitGroup
 }
 
@@ -132,11 +134,18 @@ func newNode(ctx context.Context, c *checked, log *slog.Logger) (*node, error) {
 		Registry: newRegistry(c),
 	}
 	if c.dev {
-		o.Static = pages(http.FileServerFS(web.Static))
+		n.demo = demo.New()
+		mux := http.NewServeMux()
+		mux.Handle("/demo/", n.demo)
+		mux.Handle("/", http.FileServerFS(web.Static))
+		o.Static = pages(mux)
 	}
 	if n.presence, err = server.New(o); err != nil {
 		n.store.Close()
 		return nil, err
+	}
+	if n.demo != nil {
+		n.demo.Serve(n.presence)
 	}
 	n.main, n.admin = newHTTP(n.presence, log), newHTTP(n.presence.Admin(), log)
 	if c.TLSCert != "" {
@@ -193,6 +202,9 @@ func (n *node) start(s *http.Server, l net.Listener) {
 // the waiting.
 func (n *node) drain(over time.Duration, stop <-chan os.Signal, log *slog.Logger) error {
 	log.Info("draining", "over", over)
+	if n.demo != nil {
+		n.demo.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), over+drainLinger)
 	defer cancel()
 	done := make(chan error, 1)
@@ -232,6 +244,9 @@ func (n *node) close() {
 	if n.main != nil {
 		n.main.Close()
 		n.admin.Close()
+	}
+	if n.demo != nil {
+		n.demo.Close()
 	}
 	n.presence.Close()
 	n.store.Close()

@@ -17,6 +17,7 @@ await build({
   entry: { app: here('../../web/src/app.ts') },
   alias: {
     '@rollcall/client/cursors': here('../src/cursors.ts'),
+    '@rollcall/client/positions': here('../src/positions.ts'),
     '@rollcall/client': here('../src/index.ts'),
   },
   outDir,

@@ -1,4 +1,5 @@
 import { type Client, createClient, type Member, nameOf, type Room } from '@rollcall/client'
+import { Editor } from './editor.ts'
 import { type GuestIdentity, newUser, onRenamedElsewhere, readGuest, rename } from './guest.ts'
 import { Notice } from './notice.ts'
 import { People } from './people.ts'
@@ -11,6 +12,7 @@ const find = <T extends HTMLElement>(id: string) => document.getElementById(id) 
 const people = new People(find<HTMLUListElement>('people'))
 const notice = new Notice(find('notice'))
 const pointers = new Pointers(find('field'), find('cursors'))
+const editor = new Editor(find('shared'))
 const number = new Intl.NumberFormat()
 
 let guest: GuestIdentity = readGuest(new URLSearchParams(location.search))
@@ -34,6 +36,7 @@ function bind(shown: Room): () => void {
   }
   const stops = [
     pointers.show(shown),
+    editor.show(shown),
     shown.members.subscribe(render),
     shown.sample.subscribe(render),
     shown.count.subscribe(render),

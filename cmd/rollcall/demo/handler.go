@@ -1,0 +1,63 @@
+package demo
+
+import "net/http"
+
+// Handler serves /demo/. Serve is called before the first request.
+type Handler struct {
+	mux   *http.ServeMux
+	crowd *crowd
+}
+
+// New has no texts and no crowd yet.
+func New() *Handler {
+	h := &Handler{mux: http.NewServeMux(), crowd: new(crowd)}
+	t := &texts{known: make(map[string]*kept)}
+	h.mux.HandleFunc("GET /demo/text", t.read)
+	h.mux.HandleFunc("POST /demo/text", t.write)
+	h.mux.HandleFunc("POST /demo/crowd", h.serveCrowd)
+	return h
+}
+
+// Serve says which API the crowd comes in by.
+func (h *Handler) Serve(api http.Handler) { h.crowd.api = api }
+
+// Close makes the crowd leave.
+func (h *Handler) Close() {
+	h.crowd.mu.Lock()
+	defer h.crowd.mu.Unlock()
+	h.crowd.end()
+}
+
+// ServeHTTP answers the page. Pages of other sites are not answered.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		h.mux.ServeHTTP(w, r)
+	default:
+		http.Error(w, "this is for the page of this server", http.StatusForbidden)
+	}
+}
+
+// serveCrowd answers POST /demo/crowd?room=R with {count}: so many invented
+// members are in the room, 0 to 1,000, and in no other.
+func (h *Handler) serveCrowd(w http.ResponseWriter, r *http.Request) {
+	room, ok := roomOf(w, r)
+	if !ok {
+		return
+	}
+	var body struct{ Count int }
+	if !decode(w, r, &body) {
+		return
+	}
+	if body.Count < 0 || body.Count > maxCrowd {
+		http.Error(w, "a crowd has at most 1,000", http.StatusBadRequest)
+		return
+	}
+	if body.Count == 0 {
+		h.crowd.leave(room)
+	} else if err := h.crowd.start(room, body.Count); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	reply(w, body)
+}

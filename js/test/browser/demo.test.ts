@@ -1,0 +1,133 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasChromium, launch } from './chromium.ts'
+
+/* The page at `/` against the real server, `rollcall dev`: ROLLCALL_URL says where. */
+
+const url = process.env.ROLLCALL_URL ?? ''
+
+describe.skipIf(url === '')('the page of rollcall dev', { timeout: 90_000 }, () => {
+  let browser: Awaited<ReturnType<typeof launch>>
+  const complaints: string[] = []
+  let serial = 0
+  const newRoom = () => `demo:${process.pid}-${++serial}`
+
+  beforeAll(async () => {
+    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
+    browser = await launch()
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    expect(complaints).toEqual([])
+  })
+
+  async function open(room: string, user: string, context = browser.context): Promise<Page> {
+    const page = await context.newPage()
+    page.on('pageerror', (error) => complaints.push(String(error)))
+    page.on('console', (message) => {
+      if (/Content.Security.Policy/i.test(message.text())) complaints.push(message.text())
+    })
+    const name = user.charAt(0).toUpperCase() + user.slice(1)
+    await page.goto(`${url}/?room=${encodeURIComponent(room)}&user=${user}&name=${name}`)
+    await page.locator('.saved[data-state=saved]').waitFor()
+    return page
+  }
+
+  const textOf = (page: Page) => page.locator('.area').inputValue()
+
+  async function place(page: Page, from: number, to = from): Promise<void> {
+    await page.locator('.area').focus()
+    await page.evaluate(
+      ([from, to]) => (document.querySelector('.area') as HTMLTextAreaElement).setSelectionRange(from, to),
+      [from, to] as const,
+    )
+  }
+
+  /** Where a letter stands on the page, and where the caret of somebody is drawn. */
+  async function drawn(page: Page, at: number): Promise<{ letter: number[]; caret: number[] }> {
+    return page.evaluate((at) => {
+      const node = document.querySelector('.mirror')?.firstChild as Text
+      const range = document.createRange()
+      range.setStart(node, at)
+      range.setEnd(node, at)
+      const [letter, caret] = [range.getBoundingClientRect(), document.querySelector('.caret') as HTMLElement]
+      const { left, top } = (caret.parentElement as HTMLElement).getBoundingClientRect()
+      const [x, y] = caret.style.translate.split(' ').map(Number.parseFloat)
+      return {
+        letter: [Math.round(letter.left), Math.round(letter.top)],
+        caret: [Math.round(left + (x ?? 0)), Math.round(top + (y ?? 0))],
+      }
+    }, at)
+  }
+
+  test('two who type at once end up with the same text, and carets stay with their letters', async () => {
+    const room = newRoom()
+    const [ana, ben] = await Promise.all([open(room, 'ana'), open(room, 'ben')])
+    await place(ana, 0)
+    await place(ben, 20)
+    await Promise.all([
+      ana.keyboard.type('Ana writes here. ', { delay: 15 }),
+      ben.keyboard.type(' BEN WRITES ', { delay: 20 }),
+    ])
+    await expect
+      .poll(async () => (await textOf(ana)) === (await textOf(ben)), { timeout: 10_000, interval: 50 })
+      .toBe(true)
+    expect(await textOf(ana)).toMatch(/^Ana writes here\. Write here together.* BEN WRITES /s)
+    // Ben's caret on Ana's page, and still there when she puts something in before it.
+    const caretOf = () =>
+      ben.evaluate(() => (document.querySelector('.area') as HTMLTextAreaElement).selectionStart)
+    await ana.locator('.caret', { hasText: 'Ben' }).waitFor({ state: 'attached' })
+    const before = await caretOf()
+    await ana.keyboard.type('more, ')
+    await expect.poll(caretOf, { timeout: 10_000 }).toBe(before + 6)
+    const at = before + 6
+    await expect
+      .poll(async () => {
+        const { letter, caret } = await drawn(ana, at)
+        return Math.max(...letter.map((place, i) => Math.abs(place - (caret[i] ?? 0))))
+      })
+      .toBeLessThanOrEqual(1)
+    await Promise.all([ana.close(), ben.close()])
+  })
+
+  test('who types is said and ends by itself; a selection is a band; both go with whoever leaves', async () => {
+    const room = newRoom()
+    const [ana, ben] = await Promise.all([open(room, 'ana'), open(room, 'ben')])
+    await place(ben, 0)
+    await ben.keyboard.type('x')
+    await ana.locator('.typing', { hasText: 'Ben' }).waitFor()
+    await place(ben, 1, 18)
+    await ana.locator('.bands i').first().waitFor({ state: 'attached' })
+    await ana.locator('.typing:not([data-on])').waitFor({ timeout: 15_000 })
+    await ben.close()
+    await ana.locator('.caret').waitFor({ state: 'detached' })
+    expect(await ana.locator('.bands i').count()).toBe(0)
+    await ana.close()
+  })
+
+  test('names of carets stay inside the text, at its edges too', async () => {
+    const room = newRoom()
+    const [ana, ben] = await Promise.all([open(room, 'ana'), open(room, 'maximilian-the-very-long-name')])
+    await ana.setViewportSize({ width: 360, height: 700 })
+    const length = (await textOf(ben)).length
+    for (const at of [0, 12, 30, 60, 90, 120, length]) {
+      await place(ben, at)
+      await expect
+        .poll(async () => {
+          const { letter, caret } = await drawn(ana, at)
+          return Math.max(...letter.map((place, i) => Math.abs(place - (caret[i] ?? 0))))
+        })
+        .toBeLessThanOrEqual(1)
+      const inside = () =>
+        ana.evaluate(() => {
+          const [paper, label] = ['.paper', '.caret bdi'].map((name) =>
+            (document.querySelector(name) as HTMLElement).getBoundingClientRect(),
+          )
+          if (paper === undefined || label === undefined) return false
+          return label.left >= paper.left && label.right <= paper.right && label.top >= paper.top
+        })
+      await expect.poll(inside, { message: `at ${at}` }).toBe(true)
+    }
+    await Promise.all([ana.close(), ben.close()])
+  })
+})
