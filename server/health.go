@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +64,11 @@ func (k *keeper) isDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.down || !s.asked.IsZero() && time.Since(s.asked) > unanswered
+}
+
+// anyDown reports whether calls of the whole store are not to be made.
+func (h *hub) anyDown() bool {
+	return slices.ContainsFunc(h.keepers, (*keeper).isDown)
 }
 
 // applyOps calls the store, unless it has just failed. In a parted store the

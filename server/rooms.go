@@ -71,11 +71,11 @@ func (s *Server) getRooms(w http.ResponseWriter, r *http.Request) error {
 			return rollcall.Errorf(rollcall.CodeBadRequest, "the cursor is not one that the list of this prefix gave")
 		}
 	}
-	if s.h.isDown() {
+	if s.h.anyDown() {
 		return s.h.unavailable(errDown)
 	}
 	a, err := lister.Rooms(r.Context(), query)
-	if err = s.h.note(r.Context(), err); err != nil {
+	if err != nil {
 		return s.h.unavailable(err)
 	}
 	settling(w, &rollcall.Answer{Settling: a.Settling})
