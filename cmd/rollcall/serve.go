@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -102,7 +101,7 @@ func serve(c *checked, con *console, log *slog.Logger) error {
 
 	con.say("admin on http://%s", adminListener.Addr())
 	scheme := "http"
-	if c.TLSCert != "" {
+	if n.main.TLSConfig != nil {
 		scheme = "https"
 	}
 	if c.dev {
@@ -148,13 +147,9 @@ func newNode(ctx context.Context, c *checked, log *slog.Logger) (*node, error) {
 		n.demo.Serve(n.presence)
 	}
 	n.main, n.admin = newHTTP(n.presence, log), newHTTP(n.presence.Admin(), log)
-	if c.TLSCert != "" {
-		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
-		if err != nil {
-			n.close()
-			return nil, wrong("", "--tls-cert: %w", err)
-		}
-		n.main.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if n.main.TLSConfig, err = tlsConfig(c, log); err != nil {
+		n.close()
+		return nil, err
 	}
 	return n, nil
 }

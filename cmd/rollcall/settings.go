@@ -19,10 +19,12 @@ import (
 type settings struct {
 	Config configFile `placeholder:"FILE" help:"YAML file of these flags: a key each, without the dashes before it."`
 
-	Listen      string `default:"127.0.0.1:8080" help:"Where clients connect. Port 0 is any that is free."`
-	AdminListen string `default:"127.0.0.1:9090" help:"Where /livez, /readyz and /metrics are. Not for the public."`
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM, to serve https."`
-	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key of --tls-cert, PEM."`
+	Listen      string   `default:"127.0.0.1:8080" help:"Where clients connect. Port 0 is any that is free."`
+	AdminListen string   `default:"127.0.0.1:9090" help:"Where /livez, /readyz and /metrics are. Not for the public."`
+	TLSCert     string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM, to serve https."`
+	TLSKey      string   `name:"tls-key" placeholder:"FILE" help:"Private key of --tls-cert, PEM."`
+	TLSAutocert []string `name:"tls-autocert" placeholder:"HOST" help:"Serve https with certificates of Let's Encrypt for these host names. Repeatable. It needs --listen :443, or that port passed on to it."`
+	TLSCache    string   `name:"tls-cache" placeholder:"DIR" help:"Where certificates of --tls-autocert are kept. In the user's cache directory if not given."`
 
 	Store      string        `default:"memory" help:"Where presence is kept: memory, or redis://HOST:PORT for many nodes (rediss:// with TLS, several hosts with commas between them for a cluster, redis+sentinel://H1:P1,H2:P2/MASTER)."`
 	StoreWait  time.Duration `default:"10s" help:"How long to wait at the start for a store that is not there yet."`
@@ -187,8 +189,18 @@ func (c *checked) checkLimits() error {
 }
 
 func (c *checked) checkTLS() error {
-	if (c.TLSCert == "") != (c.TLSKey == "") {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return wrong("give both, or neither to serve http", "--tls-cert and --tls-key belong together")
+	case c.TLSCert != "" && len(c.TLSAutocert) > 0:
+		return wrong("leave one of them out", "--tls-cert and --tls-autocert both say where the certificate comes from")
+	case c.TLSCache != "" && len(c.TLSAutocert) == 0:
+		return wrong("--tls-autocert HOST, too", "--tls-cache is for --tls-autocert")
+	}
+	for _, host := range c.TLSAutocert {
+		if net.ParseIP(host) != nil || !strings.Contains(host, ".") || strings.ContainsAny(host, "/:*") {
+			return wrong("--tls-autocert presence.example.com", "--tls-autocert %q is not a host name that the world knows", host)
+		}
 	}
 	return nil
 }
