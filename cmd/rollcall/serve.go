@@ -101,7 +101,7 @@ func serve(c *checked, con *console, log *slog.Logger) error {
 
 	con.say("admin on http://%s", adminListener.Addr())
 	scheme := "http"
-	if n.main.TLSConfig != nil {
+	if c.TLSCert != "" || len(c.TLSAutocert) > 0 {
 		scheme = "https"
 	}
 	if c.dev {
