@@ -135,7 +135,7 @@ func (c *control) doubt(users ...rollcall.UserID) {
 // store locked.
 func (c *control) frame(f *rollcall.Frame) {
 	if f.Gap {
-		c.h.errands.add(func() { c.doubt(c.usersOf(f.Partition)...) })
+		c.h.errands.add("", func() { c.doubt(c.usersOf(f.Partition)...) })
 	}
 	for _, r := range f.Revoked {
 		now := c.h.clock.now()
@@ -146,7 +146,7 @@ func (c *control) frame(f *rollcall.Frame) {
 		known.at = now
 		c.recent[r.User] = known
 		c.mu.Unlock()
-		c.h.errands.add(func() {
+		c.h.errands.add(string(r.User), func() {
 			c.revoke(r)
 			c.forget(now)
 		})

@@ -107,6 +107,6 @@ func (p *pulse) judge(now time.Time) {
 	p.h.metrics.crowd.Add(float64(len(cut)))
 	for i := range closed {
 		d := &closed[i]
-		p.h.errands.add(func() { d.c.shut(d, grace) })
+		p.h.errands.of(d.c, func() { d.c.shut(d, grace) })
 	}
 }

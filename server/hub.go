@@ -99,7 +99,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	}
 	h.wg.Go(h.fanout.run)
 	h.wg.Go(h.pulse.run)
-	h.wg.Go(h.errands.run)
+	h.errands.start()
 	for _, k := range h.keepers {
 		h.wg.Go(k.run)
 	}

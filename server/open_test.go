@@ -47,7 +47,7 @@ func TestTheEndOfATokenEndsNothingOfTheNext(t *testing.T) {
 		secret := w.h.sign(ana.st.c, ana.st.no)
 		ana.st.c.mu.Unlock()
 		slow := make(chan struct{})
-		w.h.errands.add(func() { <-slow }) // as a store that does not answer
+		w.h.errands.of(ana.st.c, func() { <-slow }) // as a store that does not answer
 		live(66*time.Second, ana)
 		if !ana.conn.isClosed() {
 			t.Fatal("the stream goes on without a token")

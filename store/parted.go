@@ -6,7 +6,7 @@ import "context"
 // them may fail, or hang, while the others work. Stores may implement it; safe
 // for concurrent use.
 type Parted interface {
-	// Parted reports whether they do: then no call but Tick and Close should have
+	// Parted reports whether they do: then no call but Tick, Rooms and Close should have
 	// to do with more than one partition, and TickOne is used for Tick.
 	Parted() bool
 
