@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"rollcall/bench/load"
 )
 
 // stay is how long a guest of the churn stays: several ticks, so that none
@@ -32,20 +32,14 @@ type churner struct {
 	done atomic.Int64 // pairs
 	on   atomic.Bool  // lags are taken
 
-	calls chan *keepAlive
+	calls chan *load.Calls
 	slots chan *standing
-}
-
-// keepAlive is a socket for calls that guests share.
-type keepAlive struct {
-	conn net.Conn
-	in   *bufio.Reader
 }
 
 // standing is a WebSocket that enters and leaves and stays open.
 type standing struct {
 	i      int
-	ws     *wsClient
+	ws     *load.WS
 	inside chan struct{} // capacity 1
 }
 
@@ -64,7 +58,7 @@ func churn(s *settings) (*result, error) {
 	if base < 1 {
 		return nil, fmt.Errorf("%d guests at a time do not fit in a room of %d", transient, s.held)
 	}
-	ch := &churner{settings: s, addr: server.addr, calls: make(chan *keepAlive, 64), slots: make(chan *standing, transient*2)}
+	ch := &churner{settings: s, addr: server.addr, calls: make(chan *load.Calls, 64), slots: make(chan *standing, transient*2)}
 	every := max(base/10, 1) // one in ten members takes the time
 	c := &crowd{addr: server.addr, via: s.via, hear: func(i int, kind, body []byte) {
 		if i%every == 0 && string(kind) == "diff" {
@@ -181,19 +175,19 @@ const churnRoom = "room-0"
 func guestName(i int) string { return fmt.Sprintf("guest.%d", i) }
 
 func (ch *churner) visitWS(i int) error {
-	ws, err := dialWS(ch.addr, guestName(i), bufferSmall)
+	ws, err := load.DialWS(ch.addr, load.Login{User: guestName(i)}, load.BufferSmall)
 	if err != nil {
 		return err
 	}
 	over := make(chan struct{})
 	go func() {
-		ws.read(func(kind, body []byte) {})
+		ws.Read(func(kind, body []byte) {})
 		close(over)
 	}()
 	ch.sent[i].Store(time.Now().UnixNano())
-	err = ws.join(churnRoom)
+	err = ws.Join(churnRoom, "", 0)
 	time.Sleep(stay)
-	ws.leave(churnRoom)
+	ws.Leave(churnRoom)
 	<-over
 	return err
 }
@@ -201,21 +195,21 @@ func (ch *churner) visitWS(i int) error {
 func (ch *churner) visitSSE(i int) error {
 	began := time.Now().UnixNano()
 	ch.sent[i].Store(began)
-	sse, err := dialSSE(ch.addr, churnRoom, guestName(i), "", nil, bufferSmall)
+	sse, err := load.DialSSE(ch.addr, churnRoom, "", load.Login{User: guestName(i)}, nil, load.BufferSmall)
 	if err != nil {
 		return err
 	}
 	ready := make(chan struct{}, 1)
 	over := make(chan struct{})
 	go func() {
-		sse.read(false, func(kind, body []byte) {
+		sse.Read(false, func(kind, body []byte) {
 			if string(kind) == "ready" {
 				ready <- struct{}{}
 			}
 		})
 		close(over)
 	}()
-	defer func() { sse.close(); <-over }()
+	defer func() { sse.Close(); <-over }()
 	time.Sleep(stay)
 	select {
 	case <-ready:
@@ -226,7 +220,7 @@ func (ch *churner) visitSSE(i int) error {
 	if err != nil {
 		return err
 	}
-	err = post(call.conn, call.in, ch.addr, sse.connection, sse.resume, "release", []byte("{}"))
+	err = call.Post(sse.Connection, sse.Resume, "release", []byte("{}"))
 	if err == nil {
 		ch.calls <- call
 	}
@@ -234,28 +228,24 @@ func (ch *churner) visitSSE(i int) error {
 }
 
 // call is a socket for calls that nobody uses now.
-func (ch *churner) call() (*keepAlive, error) {
+func (ch *churner) call() (*load.Calls, error) {
 	select {
 	case k := <-ch.calls:
 		return k, nil
 	default:
 	}
-	conn, err := net.DialTimeout("tcp", ch.addr, 10*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	return &keepAlive{conn, bufio.NewReaderSize(conn, 512)}, nil
+	return load.DialCalls(ch.addr)
 }
 
 // stand opens the WebSockets that enter and leave.
 func (ch *churner) stand(n int) error {
 	for i := range n {
-		ws, err := dialWS(ch.addr, guestName(i), bufferSmall)
+		ws, err := load.DialWS(ch.addr, load.Login{User: guestName(i)}, load.BufferSmall)
 		if err != nil {
 			return err
 		}
 		st := &standing{i: i, ws: ws}
-		go ws.read(func(kind, body []byte) {})
+		go ws.Read(func(kind, body []byte) {})
 		ch.slots <- st
 	}
 	return nil
@@ -265,11 +255,11 @@ func (ch *churner) visitStanding() error {
 	st := <-ch.slots
 	defer func() { ch.slots <- st }()
 	ch.sent[st.i].Store(time.Now().UnixNano())
-	if err := st.ws.join(churnRoom); err != nil {
+	if err := st.ws.Join(churnRoom, "", 0); err != nil {
 		return err
 	}
 	time.Sleep(stay)
-	return st.ws.send(1, []byte(`{"type":"leave","room":"`+churnRoom+`"}`))
+	return st.ws.Send(1, []byte(`{"type":"leave","room":"`+churnRoom+`"}`))
 }
 
 // look takes the time of the joins that a diff tells.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"rollcall/bench/load"
 )
 
 // crowd is many clients that are present and do nothing but prove it.
@@ -84,9 +86,9 @@ func (c *crowd) closer(f func()) {
 // open opens client i, and returns what reads it until its end.
 func (c *crowd) open(i int, room string) (run func(), err error) {
 	user := fmt.Sprintf("user-%d", i)
-	buffer := bufferSmall
+	buffer := load.BufferSmall
 	if c.hear != nil {
-		buffer = bufferWhole
+		buffer = load.BufferWhole
 	}
 	first := true
 	listen := func(kind, body []byte) {
@@ -105,36 +107,36 @@ func (c *crowd) open(i int, room string) (run func(), err error) {
 		}
 	}
 	if c.via == "ws" {
-		ws, err := dialWS(c.addr, user, buffer)
+		ws, err := load.DialWS(c.addr, load.Login{User: user}, buffer)
 		if err != nil {
 			return nil, err
 		}
-		c.closer(func() { ws.conn.Close() })
-		if err := ws.join(room); err != nil {
+		c.closer(func() { ws.Close() })
+		if err := ws.Join(room, "", 0); err != nil {
 			return nil, err
 		}
 		return func() {
-			ws.read(listen)
+			ws.Read(listen)
 			c.end()
 		}, nil
 	}
 	query := ""
 	if c.via == "sse-beat" {
-		query = "&beat=1"
+		query = "beat=1"
 	}
-	sse, err := dialSSE(c.addr, room, user, query, nil, buffer)
+	sse, err := load.DialSSE(c.addr, room, query, load.Login{User: user}, nil, buffer)
 	if err != nil {
 		return nil, err
 	}
-	var current atomic.Pointer[sseClient]
+	var current atomic.Pointer[load.SSE]
 	current.Store(sse)
-	c.closer(func() { current.Load().close() })
+	c.closer(func() { current.Load().Close() })
 	return func() {
 		for {
-			sse.read(c.via == "sse", func(kind, body []byte) {
+			sse.Read(c.via == "sse", func(kind, body []byte) {
 				listen(kind, body)
 				if c.via == "sse-beat" && bytes.Equal(kind, []byte("beat")) {
-					if err := sse.beat(body); err != nil && !c.closing.Load() {
+					if err := sse.Beat(body); err != nil && !c.closing.Load() {
 						fmt.Fprintln(os.Stderr, "bench: beat:", err)
 					}
 				}
@@ -144,18 +146,18 @@ func (c *crowd) open(i int, room string) (run func(), err error) {
 				return
 			}
 			// As an EventSource does.
-			sse.close()
-			time.Sleep(sse.retry)
-			again, err := dialSSE(c.addr, room, user, query, sse.id, buffer)
+			sse.Close()
+			time.Sleep(sse.Retry)
+			again, err := load.DialSSE(c.addr, room, query, load.Login{User: user}, sse.ID, buffer)
 			if err != nil {
 				c.end()
 				return
 			}
-			again.id = sse.id
+			again.ID = sse.ID
 			sse = again
 			current.Store(sse)
 			if c.closing.Load() {
-				sse.close()
+				sse.Close()
 			}
 		}
 	}, nil

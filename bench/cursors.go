@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"rollcall/bench/load"
 )
 
 // cursorRate is how often each client moves, a second.
@@ -18,7 +20,7 @@ const cursorRate = 10
 // movers are clients of one room who all move their cursors. A delivery is one
 // position of somebody else that a client reads.
 type movers struct {
-	clients []*wsClient
+	clients []*load.WS
 	began   time.Time
 	inside  atomic.Int64
 	deliver atomic.Int64
@@ -34,7 +36,7 @@ type movers struct {
 func (m *movers) open(addr string, n int) error {
 	m.began = time.Now()
 	for i := range n {
-		c, err := dialWS(addr, fmt.Sprint("u", i), bufferWhole)
+		c, err := load.DialWS(addr, load.Login{User: fmt.Sprint("u", i)}, load.BufferWhole)
 		if err != nil {
 			return err
 		}
@@ -43,7 +45,7 @@ func (m *movers) open(addr string, n int) error {
 		seen := false
 		frames := rand.IntN(8)
 		m.wg.Go(func() {
-			c.read(func(kind, body []byte) {
+			c.Read(func(kind, body []byte) {
 				switch string(kind) {
 				case "snapshot":
 					if !seen {
@@ -62,7 +64,7 @@ func (m *movers) open(addr string, n int) error {
 				m.lost.Add(1)
 			}
 		})
-		if err := c.join("cursors"); err != nil {
+		if err := c.Join("cursors", "", 0); err != nil {
 			return err
 		}
 	}
@@ -108,7 +110,7 @@ func (m *movers) move(span time.Duration) int {
 		// Behind by any time, it catches up: the rate is what was asked for.
 		for due := int(time.Since(start) / gap); moves < due; moves++ {
 			c := m.clients[moves%n]
-			c.send(1, fmt.Appendf(nil, `{"type":"signal","room":"cursors","kind":"cursor","data":{"x":%d,"y":%d,"t":%d}}`,
+			c.Send(1, fmt.Appendf(nil, `{"type":"signal","room":"cursors","kind":"cursor","data":{"x":%d,"y":%d,"t":%d}}`,
 				rand.IntN(1920), rand.IntN(1080), time.Since(m.began).Microseconds()))
 		}
 		time.Sleep(time.Millisecond)
@@ -119,7 +121,7 @@ func (m *movers) move(span time.Duration) int {
 func (m *movers) stop() {
 	m.closing.Store(true)
 	for _, c := range m.clients {
-		c.conn.Close()
+		c.Close()
 	}
 	m.wg.Wait()
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"rollcall/bench/load"
 )
 
 // floorCommand is the first argument of the process that only writes.
@@ -26,7 +28,7 @@ func writeCost(n int) (time.Duration, error) {
 	}
 	defer c.stop()
 	for range n {
-		conn, err := net.DialTimeout("tcp", c.addr, answerWithin)
+		conn, err := net.DialTimeout("tcp", c.addr, load.Timeout)
 		if err != nil {
 			return 0, err
 		}

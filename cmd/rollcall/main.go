@@ -9,6 +9,7 @@
 //	rollcall token --sub u1 --room R a token to be here with
 //	rollcall inspect ROOM            why is who here
 //	rollcall doctor [URL]            what is wrong here
+//	rollcall bench keynote           what it costs
 //
 // Data goes to stdout, what is meant for people to stderr. It exits with 0 if
 // all is fine, 1 if something failed, and 2 if it was called in a wrong way.
@@ -34,6 +35,7 @@ type cli struct {
 	Token   tokenCommand   `cmd:"" help:"Make a token with the secret of the server."`
 	Inspect inspectCommand `cmd:"" help:"Show the leases behind a room: why is this user here?"`
 	Doctor  doctorCommand  `cmd:"" help:"Look for what is wrong with a deployment, from outside and from inside."`
+	Bench   benchCommand   `cmd:"" help:"Load a server on this machine and say what that costs."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
