@@ -44,6 +44,9 @@ type Limits struct {
 	TokenLife    time.Duration // the longest life of a token (24 h): a revocation is forgotten after it
 	SeenUsers    int           // users of whom a store in memory knows when they were last seen (1,000,000): the oldest are forgotten
 
+	EventStreams int // streams of events for back ends, of one node (64): rate_limited
+	EventBacklog int // bytes of events that a reader is behind (1 MiB): `bye slow`
+
 	Connections      int     // streams of one node (20000): 4529, `bye busy`, unavailable
 	AcceptsPerSecond float64 // new streams of one node a second (1000): as Connections
 }
@@ -59,6 +62,7 @@ func DefaultLimits() Limits {
 		CountRooms: 500, LookupUsers: 1000, PageMembers: 200, PageRooms: 200,
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
 		WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
+		EventStreams: 64, EventBacklog: 1 << 20,
 		Connections: 20000, AcceptsPerSecond: 1000,
 	}
 }

@@ -13,6 +13,7 @@ import (
 // to another node, was never away.
 func (h *hub) drain(ctx context.Context, over time.Duration) error {
 	h.admission.drain()
+	h.events.end(wire.ByeDraining)
 	var streams []*connection
 	h.connections.each(func(c *connection) {
 		c.mu.Lock()

@@ -43,6 +43,7 @@ type hub struct {
 	post        *signalPost // nil: no other node hears of signals
 	control     *control
 	watching    *watching
+	events      *eventDesk
 	unseen      bag[*connection] // hidden, and without a stream
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
 	shared      bool             // static: other nodes share the store
@@ -86,6 +87,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	}
 	h.control = newControl(h)
 	h.watching = newWatching(h)
+	h.events = newEventDesk(h)
 	h.auth = revocable{o.Auth, h.control}
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
@@ -132,6 +134,7 @@ func (h *hub) close() {
 // store locked: it only notes what happened.
 func (h *hub) onFrame(f *rollcall.Frame) {
 	shard := &h.rooms[f.Partition]
+	h.events.frame(f)
 	if f.Gap {
 		h.gap(f)
 	}

@@ -88,6 +88,9 @@ func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
 			ConstLabels: prometheus.Labels{"transport": name},
 		}, func() float64 { return float64(h.connections.streams[p].Load()) })
 	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rollcall_event_streams", Help: "Open streams of events for back ends.",
+	}, func() float64 { return float64(h.events.open.Load()) })
 	for mode, read := range map[rollcall.Mode]func() int64{
 		rollcall.ModeFull:   func() int64 { return h.occupied.Load() - h.crowded.Load() },
 		rollcall.ModeCounts: h.crowded.Load,

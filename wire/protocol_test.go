@@ -66,6 +66,11 @@ func known(t *testing.T) map[string]map[string]bool {
 	for _, v := range list {
 		add("json answer="+v.Answer, v.Body)
 	}
+	var backend []backendVector
+	readVectors(t, "backend.json", &backend)
+	for _, v := range backend {
+		add("json backend="+string(v.Event), v.Body)
+	}
 	return k
 }
 
@@ -116,6 +121,7 @@ func TestTheProtocolNamesEverything(t *testing.T) {
 	page := string(raw)
 	for _, word := range []string{
 		"ready", "snapshot", "resumed", "diff", "count", "mode", "ended", "beat", "health", "expiring", "bye", "signals", "contacts", "users", "page",
+		"occupied", "vacated", "join", "leave", "reset", "opened", "gap", "memory",
 		"ok", "error", "pong", "draining", "expired", "kicked", "revoked", "replaced", "token", "slow", "busy", "rotate", "left", "closed",
 		wire.MessageAuth, wire.MessageJoin, wire.MessageLeave, wire.MessageSet, wire.MessageSnapshot, wire.MessagePing, "signal", "closePage",
 		"bad_request", "unauthorized", "forbidden", "not_found", "conflict", "gone", "too_large", "rate_limited", "unavailable",
