@@ -30,6 +30,8 @@ await build({
   clean: false,
   report: false,
   logLevel: 'warn',
+  // One file: what is fetched later elsewhere is here at once.
+  outputOptions: { codeSplitting: false },
   outExtensions: () => ({ js: '.js' }),
 })
 

@@ -6,12 +6,15 @@ import { Endpoint, type Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { invalid, type RollcallError } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
-import { isStatus } from './member.ts'
+import { isStatus, type Status } from './member.ts'
+import { parts } from './parts.ts'
 import { Presence } from './presence.ts'
 import { Room, type RoomOptions } from './room.ts'
-import type { Readable } from './store.ts'
+import { type Readable, Store } from './store.ts'
 import type { Entry, Stream } from './stream.ts'
 import type { TransportOption } from './transport.ts'
+import type { Watched } from './watched.ts'
+import { checkUsers, maxWatched, nobodyOnline, type Online } from './window.ts'
 
 export interface ClientOptions {
   /** Where the server is: `https://presence.example.com`; default: where the page came from. */
@@ -43,6 +46,9 @@ export class Client {
   readonly #activity: Activity
   readonly #connection: Connection
   readonly #shared = new Map<string, Shared>()
+  /** Closes what `online` opened. */
+  readonly #watches = new Set<() => void>()
+  #online: Watched<Status, ReadonlyMap<string, Status>> | null = null
   #stops: (() => void)[] = []
   #starting = false
   #closed = false
@@ -97,10 +103,36 @@ export class Client {
     return entry
   }
 
+  /** Who of these users (at most 200 in all) is online, in any room. Open until closed. */
+  online(users: readonly string[]): Online {
+    if (this.#closed) throw invalid('the client has been closed', 'closed')
+    const set = checkUsers(users, maxWatched)
+    const { report } = this.#environment
+    const store = new Store(nobodyOnline, report)
+    let end: (() => void) | null = null
+    const close = () => {
+      if (!this.#watches.delete(close)) return
+      end?.()
+      if (this.#idle()) this.#rest('initial')
+    }
+    this.#watches.add(close)
+    parts.windows.use(({ newOnline }) => {
+      this.#online ??= newOnline({
+        environment: this.#environment,
+        ask: (users) => this.#connection.stream?.ask({ type: 'users', users }) ?? null,
+        fail: report,
+      })
+      if (this.#watches.has(close)) end = this.#online.open(set, store)
+    }, report)
+    this.#wake()
+    return Object.assign(store, { close })
+  }
+
   /** Leaves every room and closes the connection, for good. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
+    for (const close of this.#watches) close()
     for (const { rooms } of [...this.#shared.values()]) {
       for (const room of [...rooms]) room.leave()
     }
@@ -126,13 +158,21 @@ export class Client {
       else this.#connection.reopen()
       return
     }
+    this.#wake()
+  }
+
+  #idle(): boolean {
+    return this.#shared.size === 0 && this.#watches.size === 0
+  }
+
+  #wake(): void {
     const state = this.connection.get()
     if (this.#starting || (state !== 'initial' && state !== 'disconnected')) return
     // A moment later, so that rooms entered together are opened together.
     this.#starting = true
     Promise.resolve().then(() => {
       this.#starting = false
-      if (this.#shared.size > 0) this.#start()
+      if (!this.#idle()) this.#start()
     })
   }
 
@@ -143,8 +183,8 @@ export class Client {
     this.#shared.delete(room)
     const { wanted } = shared.presence
     shared.presence.close()
-    if (this.#shared.size === 0) this.#rest(this.#closed ? 'disconnected' : 'initial')
-    else if (wanted) this.#connection.stream?.leave(room)
+    if (this.#idle()) this.#rest(this.#closed ? 'disconnected' : 'initial')
+    else if (wanted) this.#connection.stream?.tell({ type: 'leave', room })
   }
 
   #start(): void {
@@ -184,6 +224,7 @@ export class Client {
 
   #ready(stream: Stream, _ready: ReadyFrame, resumed: boolean): void {
     let more = false
+    this.#online?.renew()
     for (const presence of this.#wanted()) {
       if (stream.takes(presence.entry())) void presence.join(stream, resumed)
       else more = true
@@ -197,6 +238,8 @@ export class Client {
     for (const frame of frames) {
       if (frame.type === 'health') {
         for (const { presence } of this.#shared.values()) presence.setStore(frame.store, frame.staleMs)
+      } else if (frame.type === 'users') {
+        this.#online?.apply(frame.fields)
       } else if ('room' in frame) {
         const presence = this.#shared.get(frame.room)?.presence
         if (presence === undefined) continue
@@ -210,11 +253,14 @@ export class Client {
     }
     for (const presence of touched) presence.commit()
     // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
-    if (touched.size === 0) for (const { presence } of this.#shared.values()) presence.poke()
+    if (touched.size > 0) return
+    this.#online?.poke()
+    for (const { presence } of this.#shared.values()) presence.poke()
   }
 
   #down(error: RollcallError | null): void {
     this.error = error
+    this.#online?.down()
     for (const { presence } of this.#shared.values()) presence.down(error)
   }
 }

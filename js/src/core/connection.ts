@@ -4,11 +4,11 @@ import { backoffMs } from './backoff.ts'
 import { cut, type Ending, judgeBye } from './ending.ts'
 import type { Endpoint, Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
-import type { RollcallError } from './error.ts'
+import { type RollcallError, textOf } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
-import { openSse } from './sse.ts'
+import { parts } from './parts.ts'
 import { Store } from './store.ts'
-import type { Entry, Held, OpenStream, Stream, TransportName } from './stream.ts'
+import type { Entry, Held, OpenStream, Stream } from './stream.ts'
 import { TransportChoice, type TransportOption } from './transport.ts'
 import { Watchdog } from './watchdog.ts'
 import { openWebSocket } from './websocket.ts'
@@ -54,8 +54,6 @@ interface Attempt {
 
 /** A connection that lived this long was good: the next failure starts from the shortest wait. */
 const goodMs = 5_000
-
-const openers: Readonly<Record<TransportName, OpenStream>> = { websocket: openWebSocket, sse: openSse }
 
 export class Connection {
   readonly state: Store<ConnectionState>
@@ -164,14 +162,26 @@ export class Connection {
       if (current() && attempt.ready === null) this.#lose(cut('no answer from the server in time'))
     }, connectTimeoutMs)
     let token: string | null
+    let open: OpenStream = openWebSocket
     try {
       token = await this.#token.get()
     } catch (error) {
-      if (current()) this.#lose(cut(`no token: ${error instanceof Error ? error.message : String(error)}`))
+      if (current()) this.#lose(cut(`no token: ${textOf(error)}`))
       return
     }
     if (!current()) return
-    attempt.stream = openers[this.#choice.pick()]({
+    if (this.#choice.pick() === 'sse') {
+      try {
+        open = (parts.sse.value ?? (await parts.sse.load())).openSse
+      } catch (error) {
+        if (!current()) return
+        this.#choice.failed()
+        this.#lose(cut(textOf(error)))
+        return
+      }
+      if (!current()) return
+    }
+    attempt.stream = open({
       environment,
       endpoint,
       token,
@@ -233,7 +243,7 @@ export class Connection {
     if (!this.#token.renewable) return
     try {
       const token = await this.#token.renew()
-      if (token !== null && this.#attempt === attempt) attempt.stream?.auth(token)
+      if (token !== null && this.#attempt === attempt) attempt.stream?.tell({ type: 'auth', token })
     } catch {
       // The server ends the stream at the end of the token; by then there may be a new one.
       this.#token.forget()

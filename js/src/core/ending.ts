@@ -67,6 +67,6 @@ function ending(
   message: string,
   afterMs: number | null = null,
 ): Ending {
-  const error = new RollcallError(code, `rollcall: ${message}`, verdict !== 'stop')
+  const error = new RollcallError(code, message, verdict !== 'stop')
   return { verdict, afterMs, spreadMs: 0, error }
 }

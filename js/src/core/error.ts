@@ -6,7 +6,7 @@ export class RollcallError extends Error {
   readonly retry: boolean
 
   constructor(code: string, message: string, retry = false) {
-    super(message)
+    super(`rollcall: ${message}`)
     this.code = code
     this.retry = retry
   }
@@ -14,5 +14,9 @@ export class RollcallError extends Error {
 
 /** A mistake of the caller, found before anything was sent. */
 export function invalid(message: string, code = 'invalid'): RollcallError {
-  return new RollcallError(code, `rollcall: ${message}`)
+  return new RollcallError(code, message)
+}
+
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

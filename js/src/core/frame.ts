@@ -52,23 +52,11 @@ export interface CountFrame {
   readonly sample: readonly Member[] | null
 }
 
-/** What one connection says; `data` null = no longer. */
-export interface SignalFrame {
-  readonly user: string
-  readonly connection: string
-  readonly kind: string
-  readonly data: Json
-  readonly docVersion: number | string | null
-  /** The time left; null = until its connection leaves. */
-  readonly ttlMs: number | null
-}
-
-export interface SignalsFrame {
-  readonly type: 'signals'
+/** What is read where it is used, by code that is fetched when it is needed. */
+export interface UnreadFrame {
+  readonly type: 'signals' | 'page' | 'contacts'
   readonly room: string
-  readonly signals: readonly SignalFrame[]
-  /** These are all that live. */
-  readonly full: boolean
+  readonly fields: Raw
 }
 
 /** Frames that change what is known of one room. */
@@ -86,14 +74,15 @@ export interface ReadyFrame {
 export type Frame =
   | RosterFrame
   | ReadyFrame
-  | SignalsFrame
+  | UnreadFrame
+  | { readonly type: 'users'; readonly fields: Raw }
   | { readonly type: 'ended'; readonly room: string; readonly reason: string }
   | { readonly type: 'beat'; readonly n: number | null }
   | { readonly type: 'health'; readonly store: 'ok' | 'degraded'; readonly staleMs: number }
   | { readonly type: 'expiring'; readonly inMs: number }
   | { readonly type: 'bye'; readonly reason: string; readonly reconnectMs: number | null }
   | { readonly type: 'pong' }
-  | { readonly type: 'ok'; readonly id: number; readonly member: Member | null }
+  | { readonly type: 'ok'; readonly id: number; readonly fields: Raw }
   | {
       readonly type: 'error'
       readonly id: number | null
@@ -102,7 +91,8 @@ export type Frame =
       readonly retry: boolean
     }
 
-type Raw = { readonly [key: string]: unknown }
+/** An object from the wire, with nothing known of it. */
+export type Raw = { readonly [key: string]: unknown }
 
 /** Decodes one WebSocket message: an object or an array of objects. Never throws. */
 export function decodeFrames(text: string): Frame[] {
@@ -157,7 +147,9 @@ function toFrame(type: unknown, raw: Raw, fallbackRoom: string | null): Frame | 
       return { type, room, version, count, sample: Array.isArray(raw.sample) ? toMembers(raw.sample) : null }
     }
     case 'signals':
-      return room === null ? null : { type, room, signals: toSignals(raw.signals), full: raw.full === true }
+    case 'page':
+    case 'contacts':
+      return room === null ? null : { type, room, fields: raw }
     case 'ended':
       return room === null ? null : { type, room, reason: toText(raw.reason) }
     default:
@@ -199,9 +191,11 @@ function toConnectionFrame(type: unknown, raw: Raw): Frame | null {
       }
     case 'pong':
       return { type }
+    case 'users':
+      return { type, fields: raw }
     case 'ok': {
       const id = natural(raw.id)
-      return id === null ? null : { type, id, member: toMember(raw.member) }
+      return id === null ? null : { type, id, fields: raw }
     }
     case 'error':
       return {
@@ -243,14 +237,14 @@ function toDiff(room: string, raw: Raw): DiffFrame {
   const join = toMembers(raw.join)
   const update = toMembers(raw.update)
   const leave: Leave[] = []
-  for (const item of Array.isArray(raw.leave) ? raw.leave : []) {
+  for (const item of toList(raw.leave)) {
     if (!isRaw(item) || typeof item.user !== 'string') continue
     leave.push({ user: item.user, reason: toReason(item.reason) })
   }
   const whole =
-    join.length === lengthOf(raw.join) &&
-    update.length === lengthOf(raw.update) &&
-    leave.length === lengthOf(raw.leave)
+    join.length === toList(raw.join).length &&
+    update.length === toList(raw.update).length &&
+    leave.length === toList(raw.leave).length
   if (prev === null || version === null || version <= prev || !whole) {
     return {
       type: 'diff',
@@ -266,32 +260,15 @@ function toDiff(room: string, raw: Raw): DiffFrame {
   return { type: 'diff', room, prev, version, count: natural(raw.count), join, update, leave }
 }
 
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0
+/** What is no list is an empty one. */
+export function toList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }
 
-function toMembers(value: unknown): Member[] {
-  if (!Array.isArray(value)) return []
-  return value.map(toMember).filter((member) => member !== null)
-}
-
-function toSignals(value: unknown): SignalFrame[] {
-  const signals: SignalFrame[] = []
-  for (const item of Array.isArray(value) ? value : []) {
-    if (!isRaw(item)) continue
-    const { user, connection, kind, data, docVersion } = item
-    if (typeof user !== 'string' || typeof connection !== 'string' || typeof kind !== 'string') continue
-    const versioned = typeof docVersion === 'number' || typeof docVersion === 'string'
-    signals.push({
-      user,
-      connection,
-      kind,
-      data: (data ?? null) as Json,
-      docVersion: versioned ? docVersion : null,
-      ttlMs: positive(item.ttlMs),
-    })
-  }
-  return signals
+export function toMembers(value: unknown): Member[] {
+  return toList(value)
+    .map(toMember)
+    .filter((member) => member !== null)
 }
 
 function toReason(value: unknown): LeaveReason | null {
@@ -315,7 +292,7 @@ function parse(text: string): unknown {
   }
 }
 
-function isRaw(value: unknown): value is Raw {
+export function isRaw(value: unknown): value is Raw {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
@@ -323,14 +300,14 @@ function toObject(value: unknown): JsonObject {
   return isRaw(value) ? (value as { readonly [key: string]: Json }) : {}
 }
 
-function toText(value: unknown): string {
+export function toText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-function natural(value: unknown): number | null {
+export function natural(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
 }
 
-function positive(value: unknown): number | null {
+export function positive(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
 }

@@ -2,14 +2,17 @@ import type { ConnectionState } from './connection.ts'
 import { Desired } from './desired.ts'
 import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
-import type { RollcallError } from './error.ts'
-import type { Mode, RosterFrame, SignalsFrame } from './frame.ts'
+import { RollcallError, textOf } from './error.ts'
+import { type Mode, type RosterFrame, toList, toMember, type UnreadFrame } from './frame.ts'
 import { type JsonObject, type LeaveReason, type Member, type Status, sameJson } from './member.ts'
+import type { RosterPage } from './page.ts'
+import { parts } from './parts.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
-import { SignalTable } from './signals.ts'
-import { type Readable, Store } from './store.ts'
-import type { Answer, Entry, Stream } from './stream.ts'
+import type { Signals, SignalTable } from './signals.ts'
+import { type Readable, type Report, Store } from './store.ts'
+import type { Answer, Entry, Message, Stream } from './stream.ts'
 import { Throttle } from './throttle.ts'
+import type { Windows } from './windows.ts'
 
 export interface Health {
   /** What you see may be old: not connected, no fresh state yet, or the server's store is in trouble. */
@@ -72,6 +75,8 @@ const behindMs = 1_200
 /** However wrong a server may be, it is not asked more often than this. */
 const askEveryMs = 1_000
 
+const silence: Signals = new Map()
+
 export const healthy: Health = {
   stale: true,
   settling: false,
@@ -95,9 +100,11 @@ export class Presence implements RoomStores {
   readonly mode: Store<Mode | null>
   readonly health: Store<Health>
   readonly connection: Readable<ConnectionState>
-  readonly signals: SignalTable
+  readonly #signalStores = new Map<string, Store<Signals>>()
   readonly #host: PresenceHost
   readonly #throttle: Throttle
+  #signals: SignalTable | null = null
+  #windows: Windows | null = null
   #roster: Roster = emptyRoster
   #changes: Change[] = []
   /** Our own member from the answers to join and set: counts mode does not name us. */
@@ -112,6 +119,8 @@ export class Presence implements RoomStores {
   /** The stream that was told to join this room, and whether it is known to have worked. */
   #stream: Stream | null = null
   #entered = false
+  /** The stream that took us in: it can be asked for more. */
+  #joined: Stream | null = null
   #repairTimer: unknown = null
   #settleTimer: unknown = null
   #ended = false
@@ -124,17 +133,6 @@ export class Presence implements RoomStores {
     this.#host = host
     this.#throttle = new Throttle(host.environment, setEveryMs, () => this.#flush())
     this.events = new Emitter(report)
-    this.signals = new SignalTable({
-      environment: host.environment,
-      send: (changes) => {
-        const stream = this.#current()
-        return stream === null
-          ? null
-          : stream.signal(room, changes).then((answer) => this.#signalled(stream, answer))
-      },
-      connection: () => this.#connectionId,
-      isPresent: (user) => this.#roster.mode === 'counts' || this.#roster.members.has(user),
-    })
     this.self = new Store<Member | null>(null, report)
     this.others = new Store<readonly Member[]>([], report)
     this.members = new Store<readonly Member[]>([], report)
@@ -143,6 +141,10 @@ export class Presence implements RoomStores {
     this.data = new Store<JsonObject>({}, report)
     this.mode = new Store<Mode | null>(null, report)
     this.health = new Store(healthy, report)
+  }
+
+  get report(): Report {
+    return this.#host.environment.report
   }
 
   /** True while the room is wanted: not after the server ended our lease in it. */
@@ -165,11 +167,16 @@ export class Presence implements RoomStores {
   async join(stream: Stream, resumed: boolean): Promise<void> {
     this.#fresh = false
     this.#entered = false
+    this.#joined = null
     this.#stream = stream
     this.#expect(answerMs)
-    const answer = stream.join(this.entry(), resumed)
-    this.signals.renew()
-    this.#answered(stream, await answer)
+    const asked = stream.join(this.entry(), resumed)
+    this.#signals?.renew()
+    const answer = await asked
+    this.#answered(stream, answer)
+    if (!answer.ok || stream !== this.#told()) return
+    this.#joined = stream
+    this.#windows?.renew()
   }
 
   /** The room is wanted again after the server ended our lease in it. */
@@ -193,10 +200,10 @@ export class Presence implements RoomStores {
   }
 
   /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
-  apply(frame: RosterFrame | SignalsFrame): void {
+  apply(frame: RosterFrame | UnreadFrame): void {
     if (this.#ended) return
-    if (frame.type === 'signals') {
-      this.signals.apply(frame)
+    if ('fields' in frame) {
+      this.#unread(frame)
       return
     }
     const { environment } = this.#host
@@ -207,7 +214,7 @@ export class Presence implements RoomStores {
     if (step.gap !== null) {
       this.#repair(step.gap === 'behind' ? behindMs : 0)
     } else if (isState || (!this.#asked && (step.roster !== before || frame.type === 'resumed'))) {
-      if (isState) this.signals.replaced()
+      if (isState) this.#signals?.replaced()
       // A diff that fits proves as much as a snapshot, unless what we hold is already in doubt.
       this.#fresh = true
       this.#entered = true
@@ -236,7 +243,7 @@ export class Presence implements RoomStores {
       this.sample.put(sample),
       this.mode.put(known ? mode : null),
       this.health.put(this.#health()),
-      ...this.signals.show(),
+      ...(this.#signals?.show() ?? []),
     ]
     const changes = this.#changes
     this.#changes = []
@@ -250,7 +257,8 @@ export class Presence implements RoomStores {
   /** Sends what a throttled timer has left lying. */
   poke(): void {
     this.#throttle.poke()
-    this.signals.poke()
+    this.#signals?.poke()
+    this.#windows?.poke()
   }
 
   setStore(store: 'ok' | 'degraded', staleMs: number): void {
@@ -264,9 +272,68 @@ export class Presence implements RoomStores {
     this.#clearRepair()
     this.#clearSettle()
     this.#throttle.cancel()
-    this.signals.down()
+    this.#signals?.down()
+    this.#windows?.down()
     this.health.set(this.#health({ error }))
     if (error !== null) this.events.emit('error', { error })
+  }
+
+  /** What others signal, by kind: the same store for the same kind. */
+  signalsOf(kind: string): Store<Signals> {
+    const known = this.#signalStores.get(kind)
+    if (known !== undefined) return known
+    const store = new Store<Signals>(silence, this.#host.environment.report)
+    this.#signalStores.set(kind, store)
+    this.withSignals(() => this.#showSignals())
+    return store
+  }
+
+  /** Hands over the signals of this room, once their code is here. */
+  withSignals(fn: (table: SignalTable) => void): void {
+    if (this.#signals !== null) {
+      fn(this.#signals)
+      return
+    }
+    const late = parts.signals.value === null
+    parts.signals.use(({ SignalTable }) => {
+      const { environment } = this.#host
+      this.#signals ??= new SignalTable({
+        environment,
+        stores: this.#signalStores,
+        send: (changes) => {
+          const stream = this.#current()
+          if (stream === null) return null
+          const messages = changes.map((change) => ({ type: 'signal' as const, room: this.room, ...change }))
+          return stream.ask(...messages).then((answer) => this.#signalled(stream, answer))
+        },
+        connection: () => this.#connectionId,
+        isPresent: (user) => this.#roster.mode === 'counts' || this.#roster.members.has(user),
+      })
+      if (!late) return fn(this.#signals)
+      try {
+        fn(this.#signals)
+      } catch (error) {
+        // Nobody is there any more to catch it.
+        environment.report(error)
+      }
+      this.#showSignals()
+    }, this.#missing)
+  }
+
+  /** Hands over the pages and contacts of this room, once their code is here. */
+  withWindows(fn: (windows: Windows) => void): void {
+    parts.windows.use(({ Windows }) => {
+      this.#windows ??= new Windows(this.room, {
+        environment: this.#host.environment,
+        ask: (message) => this.#say(message),
+        fail: (error) => this.events.emit('error', { error }),
+      })
+      fn(this.#windows)
+    }, this.#missing)
+  }
+
+  closePage(page: RosterPage): void {
+    this.#windows?.closePage(page)
   }
 
   /** The server ended our lease here; nothing more comes of this room. */
@@ -283,11 +350,21 @@ export class Presence implements RoomStores {
     this.#ended = true
   }
 
+  #unread({ type, fields }: UnreadFrame): void {
+    if (type !== 'signals') {
+      this.#windows?.apply(type, fields)
+    } else if (this.#signals !== null || toList(fields.signals).length > 0) {
+      // Of nothing, nothing need be known.
+      this.withSignals((table) => table.apply(fields))
+    }
+  }
+
   #clear(): void {
     this.#clearRepair()
     this.#throttle.cancel()
     this.#clearSettle()
-    this.signals.clear()
+    this.#signals?.clear()
+    this.#windows?.down()
     this.#roster = emptyRoster
     this.#own = null
     this.#asked = false
@@ -301,13 +378,34 @@ export class Presence implements RoomStores {
     // Without a stream nothing is lost: the next one is told the whole.
     if (stream === null) return
     const change = this.desired.take(this.#host.activity())
-    if (change !== null) void stream.set(this.room, change).then((answer) => this.#answered(stream, answer))
+    if (change !== null)
+      void stream
+        .ask({ type: 'set', room: this.room, ...change })
+        .then((answer) => this.#answered(stream, answer))
   }
 
-  /** The stream that was told of us here. */
+  /** The stream that was told of us here, if we are a member. */
   #current(): Stream | null {
+    return this.desired.observe ? null : this.#told()
+  }
+
+  #told(): Stream | null {
     const stream = this.#host.stream()
-    return stream === this.#stream && !this.#ended && !this.desired.observe ? stream : null
+    return stream === this.#stream && !this.#ended ? stream : null
+  }
+
+  #showSignals(): void {
+    for (const tell of this.#signals?.show() ?? []) tell()
+  }
+
+  /** Null where there is nobody to tell yet: a new stream is told when it took us in. */
+  #say(message: Message): Promise<Answer> | null {
+    const stream = this.#told()
+    return stream === null || stream !== this.#joined ? null : stream.ask(message)
+  }
+
+  readonly #missing = (error: unknown): void => {
+    this.events.emit('error', { error: new RollcallError('unreachable', textOf(error), true) })
   }
 
   #signalled(stream: Stream, answer: Answer): void {
@@ -319,7 +417,7 @@ export class Presence implements RoomStores {
     if (this.#host.stream() !== stream || this.#ended) return
     if (answer.ok) {
       this.#entered = true
-      if (answer.member !== null) this.#own = answer.member
+      this.#own = toMember(answer.fields.member) ?? this.#own
       if (this.health.get().error !== null) this.health.set(this.#health({ error: null }))
       if (this.#roster.mode === 'counts') this.commit()
       return
@@ -333,7 +431,7 @@ export class Presence implements RoomStores {
   #take(step: Step): void {
     this.#roster = step.roster
     this.#changes.push(...step.changes)
-    for (const change of step.changes) if (change.type === 'leave') this.signals.left(change.member.user)
+    for (const change of step.changes) if (change.type === 'leave') this.#signals?.left(change.member.user)
   }
 
   #others(list: readonly Member[], user: string | null): readonly Member[] {

@@ -1,8 +1,19 @@
+import { checkJson, checkSize } from './data.ts'
 import { invalid } from './error.ts'
 import type { Status } from './member.ts'
+import type { RosterPage } from './page.ts'
 import type { Presence, RoomEvents, RoomStores } from './presence.ts'
 import type { SignalOptions, Signals } from './signals.ts'
-import type { Readable } from './store.ts'
+import { type Readable, Store } from './store.ts'
+import {
+  type Contacts,
+  checkUsers,
+  emptyPage,
+  maxContacts,
+  nobody,
+  type Page,
+  type PageOptions,
+} from './window.ts'
 
 export interface RoomOptions {
   /** Small JSON that others see: untrusted there, at most 1 KiB. */
@@ -74,12 +85,15 @@ export class Room implements RoomStores {
   signal(kind: string, value: unknown, options: SignalOptions = {}): void {
     this.#check()
     if (this.#presence.desired.observe) throw invalid('an observer has no signals')
-    this.#presence.signals.set(kind, value, options)
+    if (typeof kind !== 'string' || kind === '') throw invalid('a kind must be a non-empty string')
+    const data = checkJson(value, kind)
+    checkSize(data, kind)
+    this.#presence.withSignals((signals) => signals.set(kind, data, options))
   }
 
   /** What others signal, by connection: another tab of ours is there too, this one is not. */
   signals(kind: string): Readable<Signals> {
-    return this.#presence.signals.store(kind)
+    return this.#presence.signalsOf(kind)
   }
 
   /**
@@ -88,7 +102,50 @@ export class Room implements RoomStores {
    */
   typing(on = true): void {
     this.#check()
-    if (!this.#presence.desired.observe) this.#presence.signals.typing(on)
+    if (!this.#presence.desired.observe) this.#presence.withSignals((signals) => signals.typing(on))
+  }
+
+  /** A window on the roster, for rooms too large to name everyone. Open until closed, or the room is left. */
+  page(options: PageOptions = {}): Page {
+    this.#check()
+    const { limit } = options
+    if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 200)) {
+      throw invalid(`limit must be 1 to 200, not ${limit}`)
+    }
+    const store = new Store(emptyPage, this.#presence.report)
+    let page: RosterPage | null = null
+    const use = (fn: (page: RosterPage) => void) =>
+      this.#presence.withWindows((windows) => {
+        if (!this.#stops.has(close)) return
+        page ??= windows.page(options, store)
+        fn(page)
+      })
+    const close = () => {
+      if (this.#stops.delete(close) && page !== null) this.#presence.closePage(page)
+    }
+    this.#stops.add(close)
+    use(() => {})
+    return Object.assign(store, {
+      next: () => use((page) => page.next()),
+      more: () => use((page) => page.more()),
+      close,
+    })
+  }
+
+  /** Which of these users are here, and how, in rooms of any size. Open until closed, or the room is left. */
+  contacts(users: readonly string[]): Contacts {
+    this.#check()
+    const set = checkUsers(users, maxContacts)
+    const store = new Store(nobody, this.#presence.report)
+    let end: (() => void) | null = null
+    const close = () => {
+      if (this.#stops.delete(close)) end?.()
+    }
+    this.#stops.add(close)
+    this.#presence.withWindows((windows) => {
+      if (this.#stops.has(close)) end = windows.contacts(set, store)
+    })
+    return Object.assign(store, { close })
   }
 
   /** Listens until the returned function is called or the room is left. */

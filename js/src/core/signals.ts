@@ -1,9 +1,8 @@
-import { checkJson, checkSize } from './data.ts'
 import type { Environment } from './environment.ts'
 import { invalid } from './error.ts'
-import type { SignalFrame, SignalsFrame } from './frame.ts'
+import { isRaw, positive, type Raw, toList } from './frame.ts'
 import { type Json, sameJson } from './member.ts'
-import { Store } from './store.ts'
+import type { Store } from './store.ts'
 import { Throttle } from './throttle.ts'
 
 /*
@@ -40,16 +39,30 @@ export interface SignalChange extends SignalOptions {
   readonly data: Json
 }
 
+/** By connection. */
 export type Signals = ReadonlyMap<string, Signal>
 
 export interface SignalsHost {
   readonly environment: Environment
+  /** The stores of those who look on, by kind: made where they are asked for. */
+  readonly stores: ReadonlyMap<string, Store<Signals>>
   /** Sends now, and tells when more may be sent; null where there is nobody to tell. */
   send(changes: readonly SignalChange[]): Promise<void> | null
   /** Our own connection, whose signals we know already. */
   connection(): string | null
   /** True where members have no names: then everyone is taken as present. */
   isPresent(user: string): boolean
+}
+
+/** What one connection says; `data` null = no longer. */
+interface Said {
+  readonly user: string
+  readonly connection: string
+  readonly kind: string
+  readonly data: Json
+  readonly docVersion: number | string | null
+  /** The time left; null = until its connection leaves. */
+  readonly ttlMs: number | null
 }
 
 interface Live extends Signal {
@@ -71,6 +84,7 @@ const lastingMs: ReadonlyMap<string, number> = new Map([
 ])
 const otherMs = 30_000
 
+/** What there is of a kind that nobody says. */
 const none: Signals = new Map()
 
 export class SignalTable {
@@ -81,7 +95,6 @@ export class SignalTable {
   readonly #live = new Map<string, Map<string, Live>>()
   /** What lived before it was replaced, so that what is said again keeps its identity. */
   #former = new Map<string, Map<string, Live>>()
-  readonly #stores = new Map<string, Store<Signals>>()
   readonly #own = new Map<string, { readonly change: SignalChange; readonly endsAt: number }>()
   readonly #waiting = new Set<string>()
   #sending = false
@@ -95,21 +108,8 @@ export class SignalTable {
     })
   }
 
-  /** The signals of a kind by connection. The same store for the same kind. */
-  store(kind: string): Store<Signals> {
-    const known = this.#stores.get(kind)
-    if (known !== undefined) return known
-    const { now, report } = this.#host.environment
-    const store = new Store<Signals>(this.#visible(kind, now()).seen, report)
-    this.#stores.set(kind, store)
-    return store
-  }
-
-  set(kind: string, value: unknown, options: SignalOptions = {}): void {
-    if (typeof kind !== 'string' || kind === '')
-      throw invalid('the kind of a signal must be a non-empty string')
-    const data = checkJson(value, kind)
-    checkSize(data, kind)
+  /** `data` has been checked. Throws where there are too many kinds. */
+  set(kind: string, data: Json, options: SignalOptions): void {
     if (data === null && !this.#own.has(kind)) return
     if (!this.#own.has(kind) && this.#own.size >= maxKinds) this.#forget()
     if (!this.#own.has(kind) && this.#own.size >= maxKinds) {
@@ -135,7 +135,7 @@ export class SignalTable {
       return
     }
     this.#typing.reset()
-    this.set('typing', null)
+    this.set('typing', null, {})
   }
 
   /** A new stream knows nothing of what we said. */
@@ -146,11 +146,15 @@ export class SignalTable {
     if (this.#waiting.size > 0) this.#throttle.request()
   }
 
-  apply(frame: SignalsFrame): void {
+  /** Takes a `signals` frame in; `full` = these are all that live. */
+  apply(fields: Raw): void {
     const now = this.#host.environment.now()
-    if (frame.full) this.replaced()
-    const before = frame.full ? this.#former : this.#live
-    for (const said of frame.signals) this.#put(said, before.get(said.kind)?.get(said.connection), now)
+    const full = fields.full === true
+    if (full) this.replaced()
+    const before = full ? this.#former : this.#live
+    for (const said of toSignals(fields.signals)) {
+      this.#put(said, before.get(said.kind)?.get(said.connection), now)
+    }
   }
 
   /** A snapshot replaces everything known; if anything lives, `full` says so right after it. */
@@ -172,10 +176,10 @@ export class SignalTable {
     const now = this.#host.environment.now()
     let next = Number.POSITIVE_INFINITY
     const tells: (() => void)[] = []
-    for (const kind of new Set([...this.#live.keys(), ...this.#stores.keys()])) {
+    for (const kind of new Set([...this.#live.keys(), ...this.#host.stores.keys()])) {
       const { seen, changesAt } = this.#visible(kind, now)
       next = Math.min(next, changesAt)
-      const store = this.#stores.get(kind)
+      const store = this.#host.stores.get(kind)
       if (store === undefined || sameSignals(store.get(), seen)) continue
       const tell = store.put(seen)
       if (tell) tells.push(tell)
@@ -223,7 +227,7 @@ export class SignalTable {
     return { seen: seen.size === 0 ? none : seen, changesAt }
   }
 
-  #put(said: SignalFrame, before: Live | undefined, now: number): void {
+  #put(said: Said, before: Live | undefined, now: number): void {
     const { user, connection, kind, data, docVersion, ttlMs } = said
     const of = this.#live.get(kind) ?? new Map<string, Live>()
     if (data === null) {
@@ -285,4 +289,23 @@ function sameSignals(a: Signals, b: Signals): boolean {
   if (a.size !== b.size) return false
   for (const [connection, signal] of b) if (a.get(connection) !== signal) return false
   return true
+}
+
+function toSignals(value: unknown): Said[] {
+  const signals: Said[] = []
+  for (const item of toList(value)) {
+    if (!isRaw(item)) continue
+    const { user, connection, kind, data, docVersion } = item
+    if (typeof user !== 'string' || typeof connection !== 'string' || typeof kind !== 'string') continue
+    const versioned = typeof docVersion === 'number' || typeof docVersion === 'string'
+    signals.push({
+      user,
+      connection,
+      kind,
+      data: (data ?? null) as Json,
+      docVersion: versioned ? docVersion : null,
+      ttlMs: positive(item.ttlMs),
+    })
+  }
+  return signals
 }

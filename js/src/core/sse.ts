@@ -1,13 +1,18 @@
 import { cut, judgeStatus } from './ending.ts'
 import { guestQuery, type Query } from './endpoint.ts'
 import type { HttpResponse } from './environment.ts'
-import { RollcallError } from './error.ts'
+import { RollcallError, textOf } from './error.ts'
 import { EventParser } from './eventstream.ts'
-import { decodeEvent, type Frame, toMember } from './frame.ts'
-import type { JsonObject } from './member.ts'
-import type { SignalChange } from './signals.ts'
-import type { Answer, Entry, SetChange, Stream, StreamRequest } from './stream.ts'
-import { closed } from './websocket.ts'
+import { decodeEvent, type Frame, isRaw, type Raw } from './frame.ts'
+import {
+  type Answer,
+  closed,
+  type Entry,
+  fine,
+  type Message,
+  type Stream,
+  type StreamRequest,
+} from './stream.ts'
 
 /**
  * Opens a stream of server-sent events by fetch, which, unlike EventSource, can send a token and see
@@ -54,35 +59,50 @@ class SseStream implements Stream {
     const { room, wish } = entry
     const named = this.#named.get(room)
     this.#named.set(room, entry)
-    if (wish.observe) return { ok: true, member: null }
+    if (wish.observe) return fine
     const whole = { status: wish.status, ...(wish.data === null ? {} : { data: wish.data }) }
     if (named === undefined || this.#observing) return this.#call('PUT', this.#place(room), whole)
     const said = named.wish.status === this.#status() && named.wish.status === wish.status
     const dataSaid = wish.data === null || (this.#saysData() && named.wish.data === wish.data)
-    if (said && dataSaid) return { ok: true, member: null }
-    return this.set(room, dataSaid ? { status: wish.status } : { ...whole, replace: true })
+    if (said && dataSaid) return fine
+    const change = dataSaid ? { status: wish.status } : { ...whole, replace: true }
+    return this.ask({ type: 'set', room, ...change })
   }
 
-  set(room: string, change: SetChange): Promise<Answer> {
-    return this.#call('PATCH', this.#place(room), { ...change })
+  /** Each message is a call of its own name; signals of one moment go together. */
+  ask(...messages: readonly Message[]): Promise<Answer> {
+    const [first] = messages as readonly [Message]
+    const { type, room = '', page, ...fields } = first
+    const place = this.#place(room)
+    switch (type) {
+      case 'set':
+        return this.#call('PATCH', place, fields)
+      case 'leave':
+        this.#named.delete(room)
+        return this.#call('DELETE', place, null)
+      case 'signal': {
+        const signals = messages.map(({ type: _, room: __, ...signal }) => signal)
+        return this.#call('POST', [...place, 'signals'], signals.length === 1 ? fields : signals)
+      }
+      case 'contacts':
+        return this.#call('PUT', [...place, 'contacts'], fields)
+      case 'page':
+        return this.#call('PUT', [...place, 'pages', String(page)], fields)
+      case 'closePage':
+        return this.#call('DELETE', [...place, 'pages', String(page)], null)
+      case 'auth':
+        return this.#call('POST', ['connections', this.#connection, 'auth'], fields)
+      case 'users':
+        return this.#call('PUT', ['connections', this.#connection, 'users'], fields)
+    }
   }
 
-  signal(room: string, changes: readonly SignalChange[]): Promise<Answer> {
-    const body = changes.length === 1 ? (changes[0] as object) : changes
-    return this.#call('POST', [...this.#place(room), 'signals'], body)
-  }
-
-  leave(room: string): void {
-    this.#named.delete(room)
-    void this.#call('DELETE', this.#place(room), null)
+  tell(...messages: readonly Message[]): void {
+    for (const message of messages) void this.ask(message)
   }
 
   snapshot(): boolean {
     return false
-  }
-
-  auth(token: string): void {
-    void this.#call('POST', ['connections', this.#connection, 'auth'], { token })
   }
 
   probe(): boolean {
@@ -117,7 +137,7 @@ class SseStream implements Stream {
       }
       this.#end(cut('the stream ended'))
     } catch (error) {
-      this.#end(cut(error instanceof Error ? error.message : String(error)))
+      this.#end(cut(textOf(error)))
     }
   }
 
@@ -212,19 +232,19 @@ class SseStream implements Stream {
         credentials,
       })
       const answer = response.status === 204 ? {} : await response.json().catch(() => ({}))
-      return this.#judge(response.status, answer as JsonObject)
+      return this.#judge(response.status, isRaw(answer) ? answer : {})
     } catch {
       return closed()
     }
   }
 
-  #judge(status: number, answer: JsonObject): Answer {
-    if (status >= 200 && status < 300) return { ok: true, member: toMember(answer?.member) }
+  #judge(status: number, fields: Raw): Answer {
+    if (status >= 200 && status < 300) return { ok: true, fields }
     if (status === 410) this.#end(cut('the lease ended'))
-    const code = typeof answer?.code === 'string' ? answer.code : `http_${status}`
-    const detail = typeof answer?.detail === 'string' ? answer.detail : `the server answered ${status}`
+    const code = typeof fields.code === 'string' ? fields.code : `http_${status}`
+    const detail = typeof fields.detail === 'string' ? fields.detail : `the server answered ${status}`
     const retry = status === 410 || status === 429 || status >= 500
-    return { ok: false, error: new RollcallError(code, `rollcall: ${detail}`, retry) }
+    return { ok: false, error: new RollcallError(code, detail, retry) }
   }
 
   #end(ending: Parameters<StreamRequest['onEnd']>[0]): void {

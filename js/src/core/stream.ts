@@ -1,10 +1,9 @@
 import type { Ending } from './ending.ts'
 import type { Endpoint, Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
-import type { RollcallError } from './error.ts'
-import type { Frame } from './frame.ts'
-import type { JsonObject, Member, Status } from './member.ts'
-import type { SignalChange } from './signals.ts'
+import { RollcallError } from './error.ts'
+import type { Frame, Raw } from './frame.ts'
+import type { JsonObject, Status } from './member.ts'
 
 export type TransportName = 'websocket' | 'sse'
 
@@ -29,9 +28,22 @@ export interface SetChange {
   readonly replace?: true
 }
 
+/** What we say, by its name on the wire (but `join`): `{ type: 'set', room, data }`. */
+export interface Message {
+  readonly type: 'set' | 'leave' | 'signal' | 'auth' | 'page' | 'closePage' | 'contacts' | 'users'
+  readonly room?: string
+  readonly [field: string]: unknown
+}
+
 export type Answer =
-  | { readonly ok: true; readonly member: Member | null }
+  | { readonly ok: true; readonly fields: Raw }
   | { readonly ok: false; readonly error: RollcallError }
+
+export const fine: Answer = { ok: true, fields: {} }
+
+export function closed(): Answer {
+  return { ok: false, error: new RollcallError('closed', 'the connection closed before the answer', true) }
+}
 
 /** What is kept from one stream to the next, so that the server knows the connection again. */
 export interface Held {
@@ -64,13 +76,12 @@ export interface Stream {
   takes(entry: Entry): boolean
   /** Enters a room, or confirms one that the opening named; `resumed` = the server knew the connection. */
   join(entry: Entry, resumed: boolean): Promise<Answer>
-  set(room: string, change: SetChange): Promise<Answer>
-  /** The newest of each kind. The answer tells when more may be sent, and, now and then, of a refusal. */
-  signal(room: string, changes: readonly SignalChange[]): Promise<Answer>
-  leave(room: string): void
+  /** Says it, and waits for the answer to the last; messages that go together have one room and type. */
+  ask(...messages: readonly Message[]): Promise<Answer>
+  /** Says it, and wants no answer. */
+  tell(...messages: readonly Message[]): void
   /** Asks for the state of a room; false if only a new stream can bring it. */
   snapshot(room: string): boolean
-  auth(token: string): void
   /** Provokes a sign of life; false if there is no way to. */
   probe(): boolean
   /** `left`: gone for good, at once. `closing`: the page goes away. `cut`: only this stream. */

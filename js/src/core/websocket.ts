@@ -1,10 +1,17 @@
 import { cut, judgeClose } from './ending.ts'
 import { guestQuery } from './endpoint.ts'
 import type { Socket } from './environment.ts'
-import { RollcallError } from './error.ts'
+import { RollcallError, textOf } from './error.ts'
 import { decodeFrames, type Frame } from './frame.ts'
-import type { SignalChange } from './signals.ts'
-import type { Answer, Entry, SetChange, Stream, StreamRequest } from './stream.ts'
+import {
+  type Answer,
+  closed,
+  type Entry,
+  fine,
+  type Message,
+  type Stream,
+  type StreamRequest,
+} from './stream.ts'
 
 const subprotocol = 'rollcall.v1'
 /** The characters that a subprotocol may have (RFC 7230 token), of which a JWT uses a few. */
@@ -39,47 +46,41 @@ class WebSocketStream implements Stream {
   join(entry: Entry, resumed: boolean): Promise<Answer> {
     const { room, wish, since } = entry
     this.#joined.add(room)
-    const fields = {
+    const join = {
+      type: 'join',
+      room,
       ...(wish.observe ? { observe: true } : { status: wish.status }),
       ...(since === null ? {} : { since }),
     }
-    if (wish.observe || wish.data === null) return this.#ask({ type: 'join', room, ...fields })
+    if (wish.observe || wish.data === null) return this.#ask([join])
     // A known connection merges what it is given into what it has, so keys we removed would live on.
-    if (!resumed) return this.#ask({ type: 'join', room, ...fields, data: wish.data })
-    return this.#ask({ type: 'join', room, ...fields }, { type: 'set', room, data: wish.data, replace: true })
+    if (!resumed) return this.#ask([{ ...join, data: wish.data }])
+    return this.#ask([join, { type: 'set', room, data: wish.data, replace: true }])
   }
 
-  set(room: string, change: SetChange): Promise<Answer> {
-    return this.#ask({ type: 'set', room, ...change })
-  }
-
-  async signal(room: string, changes: readonly SignalChange[]): Promise<Answer> {
-    const messages = changes.map((change) => ({ type: 'signal', room, ...change }))
-    // An answer to each would double the traffic: the first one tells whether we may.
-    if (!this.#signalled.has(room)) {
-      this.#signalled.add(room)
-      return this.#ask(...messages)
+  async ask(...messages: readonly Message[]): Promise<Answer> {
+    const { type, room } = messages[0] as Message
+    // An answer to each signal would double the traffic: the first one tells whether we may.
+    if (type !== 'signal' || !this.#signalled.has(room as string)) {
+      if (type === 'signal') this.#signalled.add(room as string)
+      return this.#ask(messages)
     }
-    this.#send(messages.length === 1 ? (messages[0] as object) : messages)
-    return { ok: true, member: null }
+    this.#send(messages)
+    return fine
   }
 
-  leave(room: string): void {
-    this.#joined.delete(room)
-    this.#send({ type: 'leave', room })
+  tell(...messages: readonly Message[]): void {
+    for (const { type, room } of messages) if (type === 'leave') this.#joined.delete(room as string)
+    this.#send(messages)
   }
 
   snapshot(room: string): boolean {
-    this.#send({ type: 'snapshot', room })
+    this.#send([{ type: 'snapshot', room }])
     return true
   }
 
-  auth(token: string): void {
-    this.#send({ type: 'auth', token })
-  }
-
   probe(): boolean {
-    this.#send({ type: 'ping' })
+    this.#send([{ type: 'ping' }])
     return true
   }
 
@@ -108,7 +109,7 @@ class WebSocketStream implements Stream {
       const socket = environment.openSocket?.(endpoint.socket(['ws'], query), protocols)
       if (socket === undefined) throw new Error('no WebSocket here')
       socket.addEventListener('open', () => {
-        if (token !== null && !inProtocol) this.#send({ type: 'auth', token })
+        if (token !== null && !inProtocol) this.#send([{ type: 'auth', token }])
       })
       socket.addEventListener('message', ({ data }) => this.#receive(data))
       socket.addEventListener('close', ({ code, reason }) => this.#fail(code, reason))
@@ -118,7 +119,7 @@ class WebSocketStream implements Stream {
       Promise.resolve().then(() => {
         if (this.#ended) return
         this.#finish()
-        this.#request.onEnd(cut(error instanceof Error ? error.message : String(error)))
+        this.#request.onEnd(cut(textOf(error)))
       })
       return null
     }
@@ -128,7 +129,7 @@ class WebSocketStream implements Stream {
     if (this.#ended || typeof data !== 'string') return
     const frames: Frame[] = []
     for (const frame of decodeFrames(data)) {
-      if (frame.type === 'ok') this.#settle(frame.id, { ok: true, member: frame.member })
+      if (frame.type === 'ok') this.#settle(frame.id, { ok: true, fields: frame.fields })
       else if (frame.type === 'error' && frame.id !== null && this.#waiting.has(frame.id)) {
         this.#settle(frame.id, {
           ok: false,
@@ -146,22 +147,23 @@ class WebSocketStream implements Stream {
   }
 
   /** Sends one message, or several as one, and waits for the answer to the last. */
-  #ask(...messages: readonly Record<string, unknown>[]): Promise<Answer> {
+  #ask(messages: readonly object[]): Promise<Answer> {
     return new Promise((resolve) => {
       if (this.#ended || this.#socket?.readyState !== open) {
         resolve(closed())
         return
       }
-      const sent = messages.map((message) => ({ ...message, id: this.#nextId++ }))
-      const last = this.#nextId - 1
-      this.#waiting.set(last, resolve)
-      // An error of an earlier message is the answer: what follows cannot have worked.
-      for (let id = last - sent.length + 1; id < last; id++) {
+      const last = this.#nextId + messages.length - 1
+      const sent = messages.map((message) => {
+        const id = this.#nextId++
+        // An error of an earlier message is the answer: what follows cannot have worked.
         this.#waiting.set(id, (answer) => {
-          if (!answer.ok) this.#settle(last, answer)
+          if (id === last) resolve(answer)
+          else if (!answer.ok) this.#settle(last, answer)
         })
-      }
-      this.#send(sent.length === 1 ? (sent[0] as object) : sent)
+        return { ...message, id }
+      })
+      this.#send(sent)
     })
   }
 
@@ -171,20 +173,14 @@ class WebSocketStream implements Stream {
     resolve?.(answer)
   }
 
-  #send(message: object): void {
-    if (this.#socket?.readyState === open) this.#socket.send(JSON.stringify(message))
+  #send(messages: readonly object[]): void {
+    if (this.#socket?.readyState !== open) return
+    this.#socket.send(JSON.stringify(messages.length === 1 ? messages[0] : messages))
   }
 
   #finish(): void {
     this.#ended = true
     for (const resolve of this.#waiting.values()) resolve(closed())
     this.#waiting.clear()
-  }
-}
-
-export function closed(): Answer {
-  return {
-    ok: false,
-    error: new RollcallError('closed', 'rollcall: the connection closed before the answer', true),
   }
 }

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { enterStream, formatEvent, rest } from './rest.ts'
-import type { FakeConnection, FakeServer, Port } from './server.ts'
-import { takeMessage } from './socket.ts'
+import { enterStream, formatEvent, rest } from '../../src/testing/rest.ts'
+import type { FakeConnection, FakeServer, Port } from '../../src/testing/server.ts'
+import { takeMessage } from '../../src/testing/socket.ts'
 
 /*
  * The fake server over real HTTP and WebSocket, with the pages: for a browser.

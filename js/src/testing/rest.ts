@@ -1,4 +1,5 @@
-import type { FakeServer } from './server.ts'
+import type { FakeConnection, FakeServer } from './server.ts'
+import { watch } from './watching.ts'
 
 export interface RestAnswer {
   status: number
@@ -14,7 +15,7 @@ export function rest(
   secret: string,
 ): RestAnswer {
   const gone: RestAnswer = { status: 410, body: { code: 'gone', detail: 'unknown connection' } }
-  const [kind, first, second, id, what] = path
+  const [kind, first, second, id, what, page] = path
   if (kind === 'connections') {
     const connection = server.connections.get(first ?? '')
     const proven = connection && connection.resume === body.resume
@@ -25,6 +26,7 @@ export function rest(
       return { status: 204 }
     }
     server.said.push({ connection: first ?? '', type: second ?? '', ...body })
+    if (second === 'users') return connection ? watched(server, connection, { ...body, type: 'users' }) : gone
     if (!proven && second === 'beat') return connection ? { status: 204 } : gone
     if (connection && second === 'beat') connection.evidenceAt = Date.now()
     return connection ? { status: 204 } : gone
@@ -39,6 +41,13 @@ export function rest(
     const fine = list.every((item) => server.signal(connection, room, item))
     return fine ? { status: 204 } : { status: 403, body: { code: 'forbidden' } }
   }
+  if (what === 'contacts' || what === 'pages') {
+    const type = what === 'contacts' ? 'contacts' : method === 'DELETE' ? 'closePage' : 'page'
+    const message = { ...body, type, room, ...(page === undefined ? {} : { page }) }
+    server.said.push({ connection: id ?? '', ...message })
+    if (!connection) return gone
+    return watched(server, connection, message)
+  }
   server.said.push({ connection: id ?? '', type: method, room, ...body })
   if (method === 'DELETE') {
     if (connection) server.leave(connection, room)
@@ -49,6 +58,18 @@ export function rest(
   connection.evidenceAt = Date.now()
   const member = method === 'PUT' ? server.join(connection, room, body) : server.set(connection, room, body)
   return { status: 200, body: { member } }
+}
+
+function watched(
+  server: FakeServer,
+  connection: FakeConnection,
+  message: Record<string, unknown>,
+): RestAnswer {
+  const answer = watch(server, connection, message)
+  if (answer === null) return { status: 404 }
+  if ('fields' in answer) return { status: 200, body: answer.fields }
+  const { code, message: detail } = answer.refusal
+  return { status: code === 'rate_limited' ? 429 : 400, body: { code, detail } }
 }
 
 /** Enters the rooms of a stream, as its address says. */

@@ -1,5 +1,6 @@
-import type { Socket, SocketEvents } from '../../src/core/environment.ts'
+import type { Socket, SocketEvents } from '../core/environment.ts'
 import type { FakeConnection, FakeServer, Port } from './server.ts'
+import { watch } from './watching.ts'
 
 type Listener = (event: never) => void
 
@@ -23,6 +24,16 @@ export function takeMessage(server: FakeServer, connection: FakeConnection, text
         else
           connection.port?.send([{ type: 'error', id: message.id, code: 'forbidden', message: 'no signals' }])
         break
+      case 'page':
+      case 'closePage':
+      case 'contacts':
+      case 'users': {
+        const watched = watch(server, connection, message)
+        if (watched === null) break
+        if ('fields' in watched) answer(watched.fields)
+        else connection.port?.send([{ type: 'error', id: message.id, retry: false, ...watched.refusal }])
+        break
+      }
       case 'leave':
         server.leave(connection, message.room)
         answer({})

@@ -1,4 +1,4 @@
-import type { HttpRequest, HttpResponse } from '../../src/core/environment.ts'
+import type { HttpRequest, HttpResponse } from '../core/environment.ts'
 import { enterStream, formatEvent, rest } from './rest.ts'
 import type { FakeConnection, FakeServer, Port } from './server.ts'
 
@@ -74,6 +74,8 @@ export class FakeHttp {
   readonly opens: { at: number; url: URL; headers: Record<string, string> }[] = []
   refuse: Refusal[] = []
   down = false
+  /** Holds back the answers of calls while set. */
+  hold: (() => Promise<void>) | null = null
   readonly #server: FakeServer
 
   constructor(server: FakeServer) {
@@ -90,6 +92,7 @@ export class FakeHttp {
       const body = request.body ? JSON.parse(request.body) : {}
       const secret = request.headers['Rollcall-Resume'] ?? ''
       const answer = rest(this.#server, request.method, path, body, secret)
+      if (this.hold !== null) await this.hold()
       return respond(answer.status, null, answer.body ?? {})
     }
     const refusal = this.refuse.shift()

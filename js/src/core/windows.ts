@@ -1,0 +1,101 @@
+import type { Environment } from './environment.ts'
+import type { RollcallError } from './error.ts'
+import { isRaw, type Raw, toMember } from './frame.ts'
+import { compareMembers, isStatus, type Member, type Status, sameMember } from './member.ts'
+import { type Ask, RosterPage } from './page.ts'
+import type { Store } from './store.ts'
+import { Watched, type WatchedHost } from './watched.ts'
+import { maxContacts, maxWatched, nobodyOnline, type PageOptions, type PageState } from './window.ts'
+
+export interface WindowsHost {
+  readonly environment: Environment
+  readonly ask: Ask
+  fail(error: RollcallError): void
+}
+
+/** The pages and contacts of one room. */
+export class Windows {
+  readonly #host: WindowsHost
+  readonly #room: string
+  readonly #pages = new Set<RosterPage>()
+  readonly #contacts: Watched<Member, readonly Member[]>
+  #serial = 0
+
+  constructor(room: string, host: WindowsHost) {
+    this.#room = room
+    this.#host = host
+    this.#contacts = new Watched(
+      {
+        limit: maxContacts,
+        read: (item) => {
+          const member = toMember(item)
+          return member === null ? null : [member.user, member]
+        },
+        keep: (before, after) => (before !== undefined && sameMember(before, after) ? before : after),
+        show: (before, present) => {
+          const list = [...present.values()].sort(compareMembers)
+          const same = list.length === before.length && list.every((member, i) => member === before[i])
+          return same ? before : list
+        },
+      },
+      {
+        environment: host.environment,
+        ask: (users) => host.ask({ type: 'contacts', room, users }),
+        fail: (error) => host.fail(error),
+      },
+    )
+  }
+
+  page(options: PageOptions, store: Store<PageState>): RosterPage {
+    const page = new RosterPage(this.#room, options, store, this.#host.ask, () => `p${++this.#serial}`)
+    this.#pages.add(page)
+    return page
+  }
+
+  closePage(page: RosterPage): void {
+    if (this.#pages.delete(page)) page.close()
+  }
+
+  contacts(users: ReadonlySet<string>, store: Store<readonly Member[]>): () => void {
+    return this.#contacts.open(users, store)
+  }
+
+  apply(type: 'page' | 'contacts', fields: Raw): void {
+    if (type === 'contacts') this.#contacts.apply(fields)
+    else for (const page of this.#pages) if (page.apply(fields)) return
+  }
+
+  renew(): void {
+    for (const page of this.#pages) page.renew()
+    this.#contacts.renew()
+  }
+
+  down(): void {
+    for (const page of this.#pages) page.down()
+    this.#contacts.down()
+  }
+
+  poke(): void {
+    this.#contacts.poke()
+  }
+}
+
+/** Who is online, of those that the application watches over all rooms. */
+export function newOnline(host: WatchedHost): Watched<Status, ReadonlyMap<string, Status>> {
+  return new Watched(
+    {
+      limit: maxWatched,
+      read: (item) => {
+        if (!isRaw(item)) return null
+        const { user, status } = item
+        return typeof user === 'string' && isStatus(status) ? [user, status] : null
+      },
+      keep: (_, after) => after,
+      show: (before, present) => {
+        const same = before.size === present.size && [...present].every(([user, s]) => before.get(user) === s)
+        return same ? before : present.size === 0 ? nobodyOnline : present
+      },
+    },
+    host,
+  )
+}

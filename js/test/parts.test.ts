@@ -1,0 +1,156 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Lazy } from '../src/core/lazy.ts'
+import { type Part, parts } from '../src/core/parts.ts'
+import { World } from './fake/world.ts'
+
+/* Code that is fetched when it is first needed: nothing that happens before it is here is lost. */
+
+describe('lazy', () => {
+  test('runs what waited, in order, then at once', async () => {
+    const { lazy, arrive } = deferred<number>()
+    const ran: string[] = []
+    lazy.use(
+      (n) => ran.push(`first ${n}`),
+      () => {},
+    )
+    lazy.use(
+      (n) => ran.push(`second ${n}`),
+      () => {},
+    )
+    expect(ran).toEqual([])
+    arrive(7)
+    await lazy.load()
+    lazy.use(
+      (n) => ran.push(`third ${n}`),
+      () => {},
+    )
+    expect(ran).toEqual(['first 7', 'second 7', 'third 7'])
+  })
+
+  test('a failure is told to all who waited, and the next one tries again', async () => {
+    let tries = 0
+    const lazy = new Lazy(() =>
+      ++tries === 1 ? Promise.reject(new Error('offline')) : Promise.resolve('here'),
+    )
+    const failures: unknown[] = []
+    lazy.use(
+      () => expect.unreachable(),
+      (error) => failures.push(error),
+    )
+    await expect(lazy.load()).rejects.toThrow('offline')
+    expect(failures).toHaveLength(1)
+    await expect(lazy.load()).resolves.toBe('here')
+    expect([lazy.value, tries]).toEqual(['here', 2])
+  })
+})
+
+describe('a client', () => {
+  const real = { ...parts }
+  let world: World
+  beforeEach(() => {
+    world = new World()
+  })
+  afterEach(() => {
+    Object.assign(parts, real)
+    expect(world.errors).toEqual([])
+    world.end()
+  })
+
+  /** Takes a part away until `arrive` is called. */
+  function without<P extends Part>(name: P) {
+    const { lazy, arrive, fail } = deferred<unknown>()
+    Object.assign(parts, { [name]: lazy })
+    return { arrive: () => arrive(real[name].value), fail }
+  }
+
+  test('shows signals that came, and says those that were set, before their code was here', async () => {
+    const bob = world.client('bob').enter('r')
+    await world.pass()
+    bob.signal('cursor', { x: 1 })
+    bob.signal('selection', [1])
+    await world.pass()
+    const { arrive } = without('signals')
+    const room = world.client('ana').enter('r')
+    await world.pass()
+    const cursors = room.signals('cursor')
+    const seen: number[] = []
+    cursors.subscribe((signals) => seen.push(signals.size))
+    room.signal('cursor', { x: 9 })
+    room.typing()
+    expect(() => room.signal('cursor', { x: Number.NaN })).toThrow('NaN')
+    bob.signal('cursor', { x: 2 })
+    await world.pass(60)
+    expect(seen).toEqual([0])
+    arrive()
+    await world.pass(60)
+    expect([...cursors.get().values()].map(({ data }) => data)).toEqual([{ x: 2 }])
+    expect([...room.signals('selection').get().values()].map(({ data }) => data)).toEqual([[1]])
+    expect(seen).toEqual([0, 1, 1])
+    const kinds = [...world.server.room('r').signals.values()].filter(({ user }) => user === 'ana')
+    expect(kinds.map(({ kind, data }) => [kind, data])).toEqual([
+      ['cursor', { x: 9 }],
+      ['typing', true],
+    ])
+  })
+
+  test('opens windows that were asked for before, and none that were closed again', async () => {
+    const { arrive } = without('windows')
+    world.client('ben').enter('r')
+    const client = world.client('ana')
+    const room = client.enter('r')
+    const [page, closed] = [room.page(), room.page()]
+    const [contacts, online] = [room.contacts(['ben']), client.online(['ben'])]
+    closed.close()
+    await world.pass()
+    expect([page.get().loading, contacts.get()]).toEqual([true, []])
+    arrive()
+    await world.pass()
+    expect(page.get().members.map(({ user }) => user)).toEqual(['ana', 'ben'])
+    expect(contacts.get().map(({ user }) => user)).toEqual(['ben'])
+    expect([...online.get().keys()]).toEqual(['ben'])
+    expect(closed.get().loading).toBe(true)
+    expect(world.server.said.filter(({ type }) => type === 'page')).toHaveLength(1)
+  })
+
+  test('says so where code cannot be fetched', async () => {
+    const { fail } = without('windows')
+    const room = world.client('ana').enter('r')
+    const errors: string[] = []
+    room.on('error', ({ error }) => errors.push(`${error.code} ${error.retry}`))
+    room.contacts(['ben'])
+    fail(new Error('offline'))
+    await world.pass()
+    expect(errors).toEqual(['unreachable true'])
+  })
+
+  test('waits for the code of streams, and goes back to sockets where it never comes', async () => {
+    const first = without('sse')
+    world.refuse = [1006, 1006]
+    const client = world.client('ana')
+    client.enter('r')
+    await world.pass(2_000)
+    expect([client.connection.get(), world.http.streams.length]).toEqual(['connecting', 0])
+    first.arrive()
+    await world.pass()
+    expect([client.connection.get(), world.http.streams.length]).toEqual(['connected', 1])
+    client.close()
+    const second = without('sse')
+    world.refuse = [1006, 1006]
+    const other = world.client('ben')
+    other.enter('r')
+    await world.pass(2_000)
+    second.fail(new Error('offline'))
+    await world.pass(10_000)
+    expect([other.connection.get(), world.http.streams.length]).toEqual(['connected', 1])
+  })
+})
+
+function deferred<T>() {
+  let arrive = (_: T) => {}
+  let fail = (_: unknown) => {}
+  const promise = new Promise<T>((resolve, reject) => {
+    arrive = resolve
+    fail = reject
+  })
+  return { lazy: new Lazy(() => promise), arrive: (value: T) => arrive(value), fail: (e: unknown) => fail(e) }
+}
