@@ -1,9 +1,11 @@
-package main
+package bench
 
 import (
 	"crypto/sha256"
 	"syscall"
 	"time"
+
+	"rollcall/bench/load"
 )
 
 // calibrate is the CPU time of a fixed job, half of it in the kernel, as it is
@@ -16,7 +18,7 @@ func calibrate() time.Duration {
 	}
 	defer syscall.Close(pair[0])
 	defer syscall.Close(pair[1])
-	began := cpuTime()
+	began := load.CPUTime()
 	block := make([]byte, 1<<16)
 	for range 400 {
 		sum := sha256.Sum256(block)
@@ -27,5 +29,5 @@ func calibrate() time.Duration {
 		syscall.Write(pair[0], b)
 		syscall.Read(pair[1], b)
 	}
-	return cpuTime() - began
+	return load.CPUTime() - began
 }

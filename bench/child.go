@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -15,10 +15,10 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"strings"
-	"syscall"
 	"time"
 
 	"rollcall"
+	"rollcall/bench/load"
 	"rollcall/server"
 	"rollcall/server/auth"
 	"rollcall/store"
@@ -116,7 +116,7 @@ func read(s *server.Server, collect bool) stats {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	st := stats{
-		CPU: cpuTime(), RSS: rss(), Heap: int(m.HeapAlloc), Stack: int(m.StackInuse),
+		CPU: load.CPUTime(), RSS: rss(), Heap: int(m.HeapAlloc), Stack: int(m.StackInuse),
 		InUse: int(m.HeapInuse + m.StackInuse), Counters: make(map[string]float64),
 	}
 	families, _ := s.Gatherer().Gather()
@@ -131,13 +131,6 @@ func read(s *server.Server, collect bool) stats {
 		}
 	}
 	return st
-}
-
-// cpuTime is the CPU time of this process.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // rss is the resident memory of this process.
@@ -169,7 +162,7 @@ func startChildAs(command string, args ...string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.Command(self, append([]string{command}, args...)...)}
+	c := &child{cmd: exec.Command(self, append([]string{"bench", "child", command}, args...)...)}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const guests = 1 << 16
 
 // churner lets guests come to a room and go.
 type churner struct {
-	*settings
+	*Settings
 	addr string
 	sent [guests]atomic.Int64 // when guest i asked to join, in Unix ns
 
@@ -44,23 +44,23 @@ type standing struct {
 }
 
 // churn holds a room at one size while guests come and go.
-func churn(s *settings) (*result, error) {
-	if s.via == "sse-beat" || s.how == "message" && s.via != "ws" {
-		return nil, fmt.Errorf("no such churn: %s by %s", s.how, s.via)
+func churn(s *Settings) (*Result, error) {
+	if s.Via == "sse-beat" || s.How == "message" && s.Via != "ws" {
+		return nil, fmt.Errorf("no such churn: %s by %s", s.How, s.Via)
 	}
 	server, err := startChild()
 	if err != nil {
 		return nil, err
 	}
 	defer server.stop()
-	transient := int(s.pairs * stay.Seconds())
-	base := s.held - transient
+	transient := int(s.Pairs * stay.Seconds())
+	base := s.Held - transient
 	if base < 1 {
-		return nil, fmt.Errorf("%d guests at a time do not fit in a room of %d", transient, s.held)
+		return nil, fmt.Errorf("%d guests at a time do not fit in a room of %d", transient, s.Held)
 	}
-	ch := &churner{settings: s, addr: server.addr, calls: make(chan *load.Calls, 64), slots: make(chan *standing, transient*2)}
+	ch := &churner{Settings: s, addr: server.addr, calls: make(chan *load.Calls, 64), slots: make(chan *standing, transient*2)}
 	every := max(base/10, 1) // one in ten members takes the time
-	c := &crowd{addr: server.addr, via: s.via, hear: func(i int, kind, body []byte) {
+	c := &crowd{addr: server.addr, via: s.Via, hear: func(i int, kind, body []byte) {
 		if i%every == 0 && string(kind) == "diff" {
 			ch.look(body)
 		}
@@ -69,7 +69,7 @@ func churn(s *settings) (*result, error) {
 	if err := c.fill(base, base); err != nil {
 		return nil, err
 	}
-	if s.how == "message" {
+	if s.How == "message" {
 		if err := ch.stand(transient * 2); err != nil {
 			return nil, err
 		}
@@ -79,13 +79,13 @@ func churn(s *settings) (*result, error) {
 	wg.Go(func() { ch.run(stop) })
 	time.Sleep(2 * time.Second)
 	ch.on.Store(true)
-	if s.profiles != "" {
-		server.tell("cpu " + filepath.Join(s.profiles, fmt.Sprintf("churn-%s-%d.cpu.prof", s.via, s.held)))
+	if s.Profiles != "" {
+		server.tell("cpu " + filepath.Join(s.Profiles, fmt.Sprintf("churn-%s-%d.cpu.prof", s.Via, s.Held)))
 	}
 	before, err := server.ask("stats")
 	start, pairs := time.Now(), ch.done.Load()
 	if err == nil {
-		time.Sleep(s.span)
+		time.Sleep(s.Span)
 	}
 	var after stats
 	if err == nil {
@@ -93,9 +93,9 @@ func churn(s *settings) (*result, error) {
 	}
 	span := time.Since(start)
 	n := float64(ch.done.Load() - pairs)
-	if s.profiles != "" {
+	if s.Profiles != "" {
 		server.tell("cpu")
-		server.tell("heap " + filepath.Join(s.profiles, fmt.Sprintf("churn-%s-%d.heap.prof", s.via, s.held)))
+		server.tell("heap " + filepath.Join(s.Profiles, fmt.Sprintf("churn-%s-%d.heap.prof", s.Via, s.Held)))
 	}
 	close(stop)
 	wg.Wait()
@@ -105,20 +105,20 @@ func churn(s *settings) (*result, error) {
 	if failed := ch.errs.Load(); failed > 0 {
 		return nil, fmt.Errorf("%d guests failed", failed)
 	}
-	floor, err := writeCost(s.held)
+	floor, err := writeCost(s.Held)
 	if err != nil {
 		return nil, err
 	}
 	return ch.report(before, after, n, span, floor), nil
 }
 
-func (ch *churner) report(before, after stats, pairs float64, span, floor time.Duration) *result {
+func (ch *churner) report(before, after stats, pairs float64, span, floor time.Duration) *Result {
 	delta := func(name string) float64 { return (after.Counters[name] - before.Counters[name]) / pairs }
 	goal := ""
-	if ch.held == 190 {
+	if ch.Held == 190 {
 		goal = "<= 1 ms"
 	}
-	r := &result{title: fmt.Sprintf("Churn: a room held at %d, %s, a %s a pair", ch.held, ch.via, ch.how)}
+	r := &Result{title: fmt.Sprintf("Churn: a room held at %d, %s, a %s a pair", ch.Held, ch.Via, ch.How)}
 	r.add("pairs a second", ">= 100", "%.0f", pairs/span.Seconds())
 	r.add("members at the end", "", "%.0f", after.Counters["rollcall_members"])
 	r.add("CPU of a pair", goal, "%.2f ms", millis(after.CPU-before.CPU)/pairs)
@@ -141,7 +141,7 @@ func (ch *churner) report(before, after stats, pairs float64, span, floor time.D
 
 // run starts a guest at each turn.
 func (ch *churner) run(stop <-chan struct{}) {
-	every := time.Duration(float64(time.Second) / ch.pairs)
+	every := time.Duration(float64(time.Second) / ch.Pairs)
 	began := time.Now()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -154,9 +154,9 @@ func (ch *churner) run(stop <-chan struct{}) {
 		wg.Go(func() {
 			var err error
 			switch {
-			case ch.how == "message":
+			case ch.How == "message":
 				err = ch.visitStanding()
-			case ch.via == "ws":
+			case ch.Via == "ws":
 				err = ch.visitWS(i % guests)
 			default:
 				err = ch.visitSSE(i % guests)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -25,6 +25,7 @@ type crowd struct {
 
 	mu    sync.Mutex
 	close []func() // Guarded by mu. One a client.
+	leave []func() // Guarded by mu. One a WebSocket.
 	wg    sync.WaitGroup
 }
 
@@ -77,6 +78,26 @@ func (c *crowd) stop() {
 	c.wg.Wait()
 }
 
+// depart lets n of those over WebSocket leave, one a millisecond.
+func (c *crowd) depart(n int) error {
+	c.closing.Store(true)
+	c.mu.Lock()
+	leave := c.leave[:min(n, len(c.leave))]
+	c.leave = c.leave[len(leave):]
+	c.mu.Unlock()
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
+	for _, f := range leave {
+		<-pace.C
+		f()
+	}
+	time.Sleep(500 * time.Millisecond) // for the last one to reach the store
+	if len(leave) < n {
+		return fmt.Errorf("only %d of %d clients could leave", len(leave), n)
+	}
+	return nil
+}
+
 func (c *crowd) closer(f func()) {
 	c.mu.Lock()
 	c.close = append(c.close, f)
@@ -112,6 +133,9 @@ func (c *crowd) open(i int, room string) (run func(), err error) {
 			return nil, err
 		}
 		c.closer(func() { ws.Close() })
+		c.mu.Lock()
+		c.leave = append(c.leave, func() { ws.Leave(room) })
+		c.mu.Unlock()
 		if err := ws.Join(room, "", 0); err != nil {
 			return nil, err
 		}

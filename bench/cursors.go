@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -136,8 +136,8 @@ func (m *movers) forget() {
 }
 
 // cursors is rooms in which everybody moves.
-func cursors(s *settings) (*result, error) {
-	r := &result{title: fmt.Sprintf("Cursors: everybody moves %d times a second, WebSocket", cursorRate)}
+func cursors(s *Settings) (*Result, error) {
+	r := &Result{title: fmt.Sprintf("Cursors: everybody moves %d times a second, WebSocket", cursorRate)}
 	for _, size := range []int{10, 50, 100} {
 		if err := cursorsOf(s, r, size); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func cursors(s *settings) (*result, error) {
 	return r, nil
 }
 
-func cursorsOf(s *settings, r *result, size int) error {
+func cursorsOf(s *Settings, r *Result, size int) error {
 	server, err := startChild()
 	if err != nil {
 		return err
@@ -163,18 +163,18 @@ func cursorsOf(s *settings, r *result, size int) error {
 	if err != nil {
 		return err
 	}
-	if s.profiles != "" {
-		server.tell("cpu " + filepath.Join(s.profiles, fmt.Sprintf("cursors-%d.cpu.prof", size)))
+	if s.Profiles != "" {
+		server.tell("cpu " + filepath.Join(s.Profiles, fmt.Sprintf("cursors-%d.cpu.prof", size)))
 	}
 	m.forget()
 	start := time.Now()
-	moves := m.move(s.span)
+	moves := m.move(s.Span)
 	deliveries, frames, span := m.deliver.Load(), m.frames.Load(), time.Since(start)
 	ended, err := server.ask("stats")
 	if err != nil {
 		return err
 	}
-	if s.profiles != "" {
+	if s.Profiles != "" {
 		server.tell("cpu")
 	}
 	if m.lost.Load() > 0 {

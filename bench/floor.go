@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -63,7 +63,7 @@ func serveFloor(args []string) error {
 		defer conns[i].Close()
 	}
 	body := make([]byte, 300)
-	began, writes := cpuTime(), 0
+	began, writes := load.CPUTime(), 0
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for start := time.Now(); time.Since(start) < floorSpan; <-tick.C {
@@ -74,7 +74,7 @@ func serveFloor(args []string) error {
 			writes++
 		}
 	}
-	out.Encode((cpuTime() - began) / time.Duration(writes))
+	out.Encode((load.CPUTime() - began) / time.Duration(writes))
 	io.Copy(io.Discard, os.Stdin)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 )
 
 // idle fills rooms and then watches the server do nothing.
-func idle(s *settings) (*result, error) {
+func idle(s *Settings) (*Result, error) {
 	var options []string
-	if s.profiles != "" && s.via != "sse" {
+	if s.Profiles != "" && s.Via != "sse" {
 		options = []string{"-rate", "1"} // every allocation; too dear where streams come and go
 	}
 	server, err := startChild(options...)
@@ -19,7 +19,7 @@ func idle(s *settings) (*result, error) {
 	defer server.stop()
 	// A few come and go first: the pages of the program that they bring into
 	// memory are no member's.
-	early := &crowd{addr: server.addr, via: s.via}
+	early := &crowd{addr: server.addr, via: s.Via}
 	err = early.fill(50, 50)
 	early.stop()
 	if err != nil {
@@ -29,9 +29,9 @@ func idle(s *settings) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{addr: server.addr, via: s.via}
+	c := &crowd{addr: server.addr, via: s.Via}
 	defer c.stop()
-	if err := c.fill(s.members, s.room); err != nil {
+	if err := c.fill(s.Members, s.Room); err != nil {
 		return nil, err
 	}
 	// Beats spread over one round before anything is measured.
@@ -40,20 +40,20 @@ func idle(s *settings) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.profiles != "" {
-		server.tell("heap " + filepath.Join(s.profiles, "idle-"+s.via+".begin.prof"))
-		server.tell("cpu " + filepath.Join(s.profiles, "idle-"+s.via+".cpu.prof"))
+	if s.Profiles != "" {
+		server.tell("heap " + filepath.Join(s.Profiles, "idle-"+s.Via+".begin.prof"))
+		server.tell("cpu " + filepath.Join(s.Profiles, "idle-"+s.Via+".cpu.prof"))
 	}
 	start := time.Now()
-	time.Sleep(s.span)
+	time.Sleep(s.Span)
 	grown, err := server.ask("stats")
 	if err != nil {
 		return nil, err
 	}
 	span := time.Since(start)
-	if s.profiles != "" {
+	if s.Profiles != "" {
 		server.tell("cpu")
-		server.tell("heap " + filepath.Join(s.profiles, "idle-"+s.via+".heap.prof"))
+		server.tell("heap " + filepath.Join(s.Profiles, "idle-"+s.Via+".heap.prof"))
 	}
 	// What a collection makes of it: garbage of the arrivals is gone by then.
 	idle, err := server.ask("collect")
@@ -63,15 +63,15 @@ func idle(s *settings) (*result, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := s.members
+	n := s.Members
 	if got := int(idle.Counters["rollcall_members"]); got != n {
 		return nil, fmt.Errorf("the server counts %d members of %d", got, n)
 	}
 	goals := map[string][2]string{
 		"ws": {"<= 6 KiB", "<= 45 ms"}, "sse": {"<= 6 KiB", "<= 150 ms"}, "sse-beat": {"<= 30 KiB", "<= 120 ms"},
-	}[s.via]
+	}[s.Via]
 	perSecond := millis(grown.CPU-began.CPU) / span.Seconds()
-	r := &result{title: fmt.Sprintf("Idle: %d members in rooms of %d, %s", n, s.room, s.via)}
+	r := &Result{title: fmt.Sprintf("Idle: %d members in rooms of %d, %s", n, s.Room, s.Via)}
 	r.add("resident memory of a member", goals[0], "%.2f KiB", kib(idle.RSS-empty.RSS, n))
 	r.add("heap and stacks in use", "", "%.2f KiB", kib(idle.InUse-empty.InUse, n))
 	r.add("of that, live objects", "", "%.2f KiB", kib(idle.Heap-empty.Heap, n))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rollcall/bench/markdown"
 )
 
 // Report is what a keynote found. It marshals to JSON: durations and sizes have
@@ -175,7 +177,7 @@ func (r *Report) Text() string {
 	for _, c := range r.Checks {
 		rows = append(rows, []string{c.What, c.Measured, c.Goal, c.Verdict})
 	}
-	table(&b, rows)
+	markdown.Table(&b, rows)
 	b.WriteByte('\n')
 	rows = [][]string{{"phase", "seconds", "CPU of nodes", "CPU of store", "memory of nodes", "messages", "writes"}}
 	for _, s := range r.Phases {
@@ -184,7 +186,7 @@ func (r *Report) Text() string {
 			fmt.Sprintf("%.0f MiB", s.ResidentMiB), grouped(s.Messages), grouped(int(s.Writes)),
 		})
 	}
-	table(&b, rows)
+	markdown.Table(&b, rows)
 	if len(r.Faults) > 0 {
 		fmt.Fprintf(&b, "\nStreams ended: %s.\n", strings.Join(r.Faults, "; "))
 	}
@@ -196,32 +198,6 @@ func (r *Report) heading() string {
 		return fmt.Sprintf("Keynote: %s, one node, %s", r.Title, r.Store)
 	}
 	return fmt.Sprintf("Keynote: %s, %d nodes, %s", r.Title, r.Nodes, r.Store)
-}
-
-// table writes rows as a table of markdown whose columns stand in line.
-func table(b *strings.Builder, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	for n, row := range rows {
-		for i, cell := range row {
-			fmt.Fprintf(b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
-		}
-		b.WriteString("|\n")
-		if n == 0 {
-			for i, w := range widths {
-				align := ":"
-				if i == 0 {
-					align = "-"
-				}
-				fmt.Fprintf(b, "|%s%s", strings.Repeat("-", w+1), align)
-			}
-			b.WriteString("|\n")
-		}
-	}
 }
 
 // grouped writes a number with commas.
