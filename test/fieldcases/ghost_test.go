@@ -19,8 +19,7 @@ import (
 func TestA01CutClientIsGone(t *testing.T) {
 	for _, how := range []string{"cut", "frozen"} {
 		t.Run(how, func(t *testing.T) {
-			harness.Each(t, func(t *testing.T, over harness.Transport) {
-				s := harness.Start(t, harness.Config{})
+			harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 				w := s.Watch(t, over, room)
 				ana := joined(t, s, over, w, in("ana"))
 				if how == "cut" {
@@ -51,8 +50,7 @@ func TestA01CutClientIsGone(t *testing.T) {
 // TestA02FastReloadsLeaveNothing: opens and closes that overlap leave no record
 // behind.
 func TestA02FastReloadsLeaveNothing(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		random := rand.New(rand.NewPCG(2, 2))
 		for i := range 50 {
@@ -105,10 +103,9 @@ func (s *slowStore) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer
 // TestA07CloseDuringJoinLeavesNoGhost: whoever goes while the join is on its way
 // to the store does not stay.
 func TestA07CloseDuringJoinLeavesNoGhost(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Wrap: func(inner store.Store) store.Store {
-			return &slowStore{inner, 300 * time.Millisecond}
-		}})
+	harness.Worlds(t, harness.Config{Wrap: func(inner store.Store) store.Store {
+		return &slowStore{inner, 300 * time.Millisecond}
+	}}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		var wg sync.WaitGroup
 		for i := range 20 {
@@ -142,8 +139,7 @@ func TestA07CloseDuringJoinLeavesNoGhost(t *testing.T) {
 // TestA19SuspendedServerKeepsItsClients: what the clients did while the server
 // itself stood still is not held against them.
 func TestA19SuspendedServerKeepsItsClients(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Process: true})
+	harness.Worlds(t, harness.Config{Process: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		for i := range 18 {
 			s.Open(t, over, in(fmt.Sprintf("u%d", i)))
@@ -179,8 +175,7 @@ func TestA19SuspendedServerKeepsItsClients(t *testing.T) {
 func TestA39PongsProveLife(t *testing.T) {
 	short := harness.Config{Lease: 2 * time.Second, Beat: 600 * time.Millisecond}
 	t.Run("answers", func(t *testing.T) {
-		harness.Each(t, func(t *testing.T, over harness.Transport) {
-			s := harness.Start(t, short)
+		harness.Worlds(t, short, func(t *testing.T, s *harness.Server, over harness.Transport) {
 			w := s.Watch(t, over, room)
 			joined(t, s, over, w, in("ana"))
 			w.Never(5*s.Lease, "ana leaves", func() bool { return len(w.Leaves(room, "ana")) > 0 })
@@ -190,8 +185,7 @@ func TestA39PongsProveLife(t *testing.T) {
 		})
 	})
 	t.Run("silent", func(t *testing.T) {
-		harness.Each(t, func(t *testing.T, over harness.Transport) {
-			s := harness.Start(t, short)
+		harness.Worlds(t, short, func(t *testing.T, s *harness.Server, over harness.Transport) {
 			w := s.Watch(t, over, room)
 			o := in("ana")
 			o.Silent = true

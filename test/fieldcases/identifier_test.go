@@ -13,8 +13,7 @@ import (
 
 // TestA28AnyUTF8IsAnID: no byte in an id means anything, in a user or in a room.
 func TestA28AnyUTF8IsAnID(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		for _, r := range []string{"r|1", "a{b}c", "{}", "}{", "x:meta", "x", "a/b//c/", "..a", "%2F", "*", `\*`, "\x00\x01", "r\n", "日本/🙂?#&+ "} {
 			users := []string{"admin", "admin|x", "a|b|c", "|", "x|", "a/b", "%41", "a\x00b", "🙂", " ", "~", "a\nb", `"`, strings.Repeat("ü", 128)}
 			w := s.Watch(t, over, r)
@@ -86,8 +85,7 @@ func TestA28BackEndIDs(t *testing.T) {
 // TestA29PrototypeKeysAreKeys: names that mean something to a language mean
 // nothing here.
 func TestA29PrototypeKeysAreKeys(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		joined(t, s, over, w, in("ana"))
 		const data = `{"polluted":true,"__proto__":{"p":1},"constructor":null,"":0}`
@@ -117,8 +115,7 @@ func TestA29PrototypeKeysAreKeys(t *testing.T) {
 // TestA30BrokenTextHurtsNobodyElse: invalid text goes no further than to whoever
 // sent it.
 func TestA30BrokenTextHurtsNobodyElse(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		var others []*harness.Client
 		for i := range 5 {
@@ -158,8 +155,7 @@ func TestA30BrokenTextHurtsNobodyElse(t *testing.T) {
 // TestA31TextIsNoField: whatever stands in an id, an info or data, it starts no
 // field and no event of its own.
 func TestA31TextIsNoField(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true})
+	harness.Worlds(t, harness.Config{Tokens: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		const user = "u\nid: 99\r\nretry: 1"
 		const name = "x\n\nevent: leave\ndata: {\"user\":\"ben\"}\n\nid: 98\r\r\n\u2028\u2029\u0085"
 		info, _ := json.Marshal(map[string]string{"name": name})

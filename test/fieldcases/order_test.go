@@ -14,8 +14,7 @@ import (
 // in the midst of a churn have the truth once it is quiet. Their lists take
 // nothing that does not fit.
 func TestA08NothingIsLostBetweenSnapshotAndStream(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		stop := make(chan struct{})
 		var churn sync.WaitGroup
 		for i := range 12 {
@@ -62,8 +61,7 @@ func TestA08NothingIsLostBetweenSnapshotAndStream(t *testing.T) {
 // TestA09LateUpdateDoesNotBringBack: an update of somebody who has left is
 // nobody's news.
 func TestA09LateUpdateDoesNotBringBack(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		for i, end := range []string{"leave", "close", "leave", "release"} {
 			user := fmt.Sprintf("ana%d", i)
@@ -104,8 +102,7 @@ func TestA09LateUpdateDoesNotBringBack(t *testing.T) {
 // TestA10ReturnIsAlwaysNews: whoever comes back with the very same state is seen
 // at once.
 func TestA10ReturnIsAlwaysNews(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Grace: time.Second})
+	harness.Worlds(t, harness.Config{Grace: time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		o := in("ana")
 		o.Data = `{"color":"red"}`
@@ -140,8 +137,7 @@ func TestA10ReturnIsAlwaysNews(t *testing.T) {
 
 // TestA10SameIDOfABackEnd: the same with an id that the application chose.
 func TestA10SameIDOfABackEnd(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true})
+	harness.Worlds(t, harness.Config{Tokens: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		s.Know(room, "ana")
 		path := harness.ConnectionPath(room, "k|1")
@@ -163,8 +159,7 @@ func TestA10SameIDOfABackEnd(t *testing.T) {
 // TestA37NoReplay: a newcomer gets the state, and one who comes back what has
 // changed in between; nobody is told what is over.
 func TestA37NoReplay(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Lease: 6 * time.Second})
+	harness.Worlds(t, harness.Config{Lease: 6 * time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		churner := s.OpenWS(t, harness.Options{User: "bob"})
 		s.Know(room, "bob")
 		for _, u := range []string{"u1", "u2", "u3"} {

@@ -87,8 +87,7 @@ func TestA38CORSWithCredentials(t *testing.T) {
 // TestA40CookiesOpenNothingForOtherSites: a visitor's cookie opens a stream for
 // pages of listed origins alone.
 func TestA40CookiesOpenNothingForOtherSites(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true, Origins: []string{app}})
+	harness.Worlds(t, harness.Config{Tokens: true, Origins: []string{app}}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		try := func(origin, by string) *harness.Client {
 			o := harness.Options{Rooms: []string{room}, Token: s.Token(harness.Claims{User: "ana"}), TokenBy: by, NoWait: true, Header: http.Header{}}
 			if origin != "" {
@@ -110,7 +109,7 @@ func TestA40CookiesOpenNothingForOtherSites(t *testing.T) {
 		if n := s.Count(room); n != 0 {
 			t.Errorf("count: got %d, want 0", n)
 		}
-		for origin, by := range map[string]string{app: "cookie", "": "header", s.URL: "cookie"} {
+		for origin, by := range map[string]string{app: "cookie", "": "header", s.Home(): "cookie"} {
 			c := try(origin, by)
 			if a := c.Refused(); a != nil {
 				t.Errorf("%s from %q: refused: %d %s", by, origin, a.Status, a.Body)

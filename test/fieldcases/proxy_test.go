@@ -82,8 +82,7 @@ http {
 // TestA33ProxiesPassEventsAtOnce: through nginx as it comes, an event arrives when
 // it happens, and a stream outlives the proxy's limit for silence.
 func TestA33ProxiesPassEventsAtOnce(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		url := nginx(t, s)
 		w := s.Open(t, over, harness.Options{Rooms: []string{room}, Observe: true, URL: url})
 		at := time.Now()

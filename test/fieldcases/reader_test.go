@@ -15,11 +15,10 @@ import (
 // TestA25SlowReaderSlowsNobody: a client that reads nothing costs the others
 // nothing, and has the newest state when it reads again.
 func TestA25SlowReaderSlowsNobody(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{
-			Lease: 20 * time.Second, Beat: 6 * time.Second,
-			Limits: func(l *rollcall.Limits) { l.SetsPerSecond, l.MessagesPerSecond = 10000, 10000 },
-		})
+	harness.Worlds(t, harness.Config{
+		Lease: 20 * time.Second, Beat: 6 * time.Second,
+		Limits: func(l *rollcall.Limits) { l.SetsPerSecond, l.MessagesPerSecond = 10000, 10000 },
+	}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		slow := s.Open(t, over, harness.Options{Rooms: []string{room}, Observe: true, Small: true})
 		w := s.Watch(t, over, room)
 		slow.Freeze()
@@ -80,10 +79,9 @@ func TestA25SlowReaderSlowsNobody(t *testing.T) {
 // TestA34DeadlinesOfRequestsEndNoStream: the time-outs of an http.Server are made
 // for requests.
 func TestA34DeadlinesOfRequestsEndNoStream(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{HTTP: func(h *http.Server) {
-			h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = time.Second, time.Second, time.Second
-		}})
+	harness.Worlds(t, harness.Config{HTTP: func(h *http.Server) {
+		h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = time.Second, time.Second, time.Second
+	}}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		w.Never(2500*time.Millisecond, "the stream ends", func() bool { return !w.Open() })
 		joined(t, s, over, w, in("ana"))
@@ -96,8 +94,7 @@ func TestA34DeadlinesOfRequestsEndNoStream(t *testing.T) {
 // TestA34DeadSocketIsNoticed: a stream whose client is gone is closed within a
 // beat.
 func TestA34DeadSocketIsNoticed(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		c.Kill()

@@ -19,8 +19,7 @@ func shows(w, of *harness.Client, kind, data string) func() bool {
 // TestA09NoSignalBringsALeaverBack: nothing of a connection is told after the
 // leave, and what comes late is refused.
 func TestA09NoSignalBringsALeaverBack(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		ana := joined(t, s, over, w, in("ana"))
 		ready := ana.Ready()
@@ -62,8 +61,7 @@ func TestA09NoSignalBringsALeaverBack(t *testing.T) {
 // TestA25SlowReaderOfSignalsGetsTheNewest: who does not read costs the others
 // nothing, and holds the newest when it reads again.
 func TestA25SlowReaderOfSignalsGetsTheNewest(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second})
+	harness.Worlds(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		slow := s.Open(t, over, harness.Options{Rooms: []string{room}, Observe: true, Small: true})
 		w := s.Watch(t, over, room)
 		slow.Freeze()
@@ -106,8 +104,7 @@ func TestA25SlowReaderOfSignalsGetsTheNewest(t *testing.T) {
 // TestA26FloodOfCursorsIsMerged: however often they move, viewers are told 20
 // times a second, and hold the last position soon after.
 func TestA26FloodOfCursorsIsMerged(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second})
+	harness.Worlds(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		clients, rate, moves := 20, 120, 240
 		if over == harness.SSE {
@@ -151,8 +148,7 @@ func TestA26FloodOfCursorsIsMerged(t *testing.T) {
 
 // TestA27SignalsOverTheLimitAreRefused: with the limit, and everything stays.
 func TestA27SignalsOverTheLimitAreRefused(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		ana := joined(t, s, over, w, in("ana"))
 		fits := `"` + strings.Repeat("é", 511) + `"`
@@ -173,8 +169,7 @@ func TestA27SignalsOverTheLimitAreRefused(t *testing.T) {
 // TestA50TypingEndsByItself: by its time if nothing more is heard, at once when
 // its sender closes, and never for the other tab.
 func TestA50TypingEndsByItself(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Lease: 12 * time.Second, Beat: 3 * time.Second})
+	harness.Worlds(t, harness.Config{Lease: 12 * time.Second, Beat: 3 * time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		ben := joined(t, s, over, s.Watch(t, over, room), in("ben"))
 		lost := joined(t, s, over, ben, in("ana"))
 		lost.Signal(room, `{"kind":"typing","data":true,"ttlMs":2000}`)
@@ -214,8 +209,7 @@ func TestA50TypingEndsByItself(t *testing.T) {
 
 // TestA51VersionsAndPositionsComeAsTheyWereSent: the server interprets nothing.
 func TestA51VersionsAndPositionsComeAsTheyWereSent(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		ana := joined(t, s, over, w, in("ana"))
 		for i, v := range []struct{ data, version string }{
@@ -240,8 +234,7 @@ func TestA51VersionsAndPositionsComeAsTheyWereSent(t *testing.T) {
 
 // TestA49NobodySeesAHiddenUserMove: byte for byte as without them.
 func TestA49NobodySeesAHiddenUserMove(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true})
+	harness.Worlds(t, harness.Config{Tokens: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		token := func(user string, hidden bool) string {
 			return s.Token(harness.Claims{User: rollcall.UserID(user), Hidden: hidden, Grants: map[string][]harness.Capability{"*": {auth.Presence, auth.Signal}}})
 		}

@@ -13,8 +13,7 @@ import (
 // TestA12ReconnectKeepsTheStatus: a new stream of a connection is away if the old
 // one was.
 func TestA12ReconnectKeepsTheStatus(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Grace: time.Second})
+	harness.Worlds(t, harness.Config{Grace: time.Second}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		if r := c.Set(room, `{"status":"away"}`); !r.OK {
@@ -48,8 +47,7 @@ func TestA12ReconnectKeepsTheStatus(t *testing.T) {
 // TestA13UpdateIsNoLeave: a change of one's own state is an update and nothing
 // else, and the newest wins.
 func TestA13UpdateIsNoLeave(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		o := in("ana")
 		o.Data = `{"n":0}`
@@ -79,8 +77,7 @@ func TestA13UpdateIsNoLeave(t *testing.T) {
 // TestA14NoTimerIsNeeded: a client lives for as long as it answers, from the
 // handler of what arrives; it needs no timer of its own.
 func TestA14NoTimerIsNeeded(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Lease: 2 * time.Second, Beat: 600 * time.Millisecond})
+	harness.Worlds(t, harness.Config{Lease: 2 * time.Second, Beat: 600 * time.Millisecond}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		w.Never(10*s.Lease, "a leave or a second join", func() bool {
@@ -98,8 +95,7 @@ func TestA14NoTimerIsNeeded(t *testing.T) {
 // TestA15ReconnectDoesNotFlicker: gaps within the lease are nobody's business; a
 // longer one is one leave and one join.
 func TestA15ReconnectDoesNotFlicker(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		joined(t, s, over, w, in("ben"))
 		c := joined(t, s, over, w, in("ana"))
@@ -126,8 +122,7 @@ func TestA15ReconnectDoesNotFlicker(t *testing.T) {
 // TestA27TooLargeIsRefused: what is over a limit is refused with that limit; the
 // old state and the connection stay.
 func TestA27TooLargeIsRefused(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		sized := func(n int) string { return `{"p":"` + strings.Repeat("x", n-len(`{"p":""}`)) + `"}` }
@@ -163,8 +158,7 @@ func TestA27TooLargeIsRefused(t *testing.T) {
 // TestA32NumbersStayAsWritten: what is no JSON is refused, and what is stays as
 // it was written.
 func TestA32NumbersStayAsWritten(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		o := in("ana")
 		o.Data = `{"was":1}`

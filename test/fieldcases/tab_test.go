@@ -9,8 +9,7 @@ import (
 
 // TestA04OnlyTheLastTabLeaves: one join at the first tab, one leave at the last.
 func TestA04OnlyTheLastTabLeaves(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		connections := func(n int) {
 			t.Helper()
@@ -46,8 +45,7 @@ func TestA04OnlyTheLastTabLeaves(t *testing.T) {
 // TestA06OldConnectionDoesNotRemoveTheNew: the end of a dead connection names
 // the connection, not the user.
 func TestA06OldConnectionDoesNotRemoveTheNew(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c1 := joined(t, s, over, w, in("ana"))
 		c1.Cut()
@@ -71,8 +69,7 @@ func TestA06OldConnectionDoesNotRemoveTheNew(t *testing.T) {
 // TestA06ResumedConnectionOutlivesItsOldSocket: the same with a client that comes
 // back as the same connection.
 func TestA06ResumedConnectionOutlivesItsOldSocket(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		c := joined(t, s, over, w, in("ana"))
 		id := c.Ready().Connection
@@ -91,8 +88,7 @@ func TestA06ResumedConnectionOutlivesItsOldSocket(t *testing.T) {
 // TestA16DevicesDoNotFightOverTheStatus: the status of a user is the highest of
 // its devices, however often each of them repeats its own.
 func TestA16DevicesDoNotFightOverTheStatus(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		o1, o2 := in("ana"), in("ana")
 		o1.Status, o2.Status = "active", "away"
@@ -130,8 +126,7 @@ func TestA16DevicesDoNotFightOverTheStatus(t *testing.T) {
 // TestA42DuplicatedTabsAreTwoConnections: a tab that was duplicated has the
 // secret of the first one, and both go on.
 func TestA42DuplicatedTabsAreTwoConnections(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{})
+	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		w := s.Watch(t, over, room)
 		o := in("ana")
 		o.Data = `{"tab":1}`

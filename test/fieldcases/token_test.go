@@ -14,8 +14,7 @@ import (
 // new one goes on; without, the stream ends, the leave says revoked, and the old
 // token opens nothing.
 func TestA48PresenceEndsWithTheToken(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true})
+	harness.Worlds(t, harness.Config{Tokens: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		s.Know(room, "ana", "ben")
 		w := s.Watch(t, over, room)
 		expires := time.Now().Add(3 * time.Second).Truncate(time.Second)
@@ -71,8 +70,7 @@ func renew(c *harness.Client, token string) *harness.Reply {
 // TestA49HiddenIsAbsent: for everybody else a hidden user does not exist, byte
 // for byte.
 func TestA49HiddenIsAbsent(t *testing.T) {
-	harness.Each(t, func(t *testing.T, over harness.Transport) {
-		s := harness.Start(t, harness.Config{Tokens: true})
+	harness.Worlds(t, harness.Config{Tokens: true}, func(t *testing.T, s *harness.Server, over harness.Transport) {
 		s.Know(room, "ben")
 		ben := s.Open(t, over, harness.Options{Rooms: []string{room}, Token: s.Token(harness.Claims{User: "ben"})})
 		w := s.Watch(t, over, room)

@@ -63,7 +63,7 @@ func (c *Client) Call(method, room, rest, body string) *Reply {
 	if room != "" {
 		path = ConnectionPath(room, ready.Connection)
 	}
-	a := c.node().Do(Call{Base: c.o.URL, Method: method, Path: path + rest, Body: body, Resume: ready.Resume})
+	a := c.other().Do(Call{Base: c.o.URL, Method: method, Path: path + rest, Body: body, Resume: ready.Resume})
 	if a.Err != nil {
 		c.t.Fatalf("%s %s: %v", method, path+rest, a.Err)
 	}

@@ -213,8 +213,21 @@ func (s *Server) Member(room, user string) (m Member, ok bool) {
 }
 
 // Metric is the sum of a metric over the label sets that contain labels, such as
-// `transport="sse"`.
+// `transport="sse"`; and over the nodes of a pair, but for what every node knows of
+// the whole.
 func (s *Server) Metric(name string, labels ...string) float64 {
+	s.t.Helper()
+	n := s.metric(name, labels)
+	switch {
+	case s.far == nil:
+		return n
+	case name == "rollcall_members" || name == "rollcall_rooms":
+		return max(n, s.far.metric(name, labels))
+	}
+	return n + s.far.metric(name, labels)
+}
+
+func (s *Server) metric(name string, labels []string) float64 {
 	s.t.Helper()
 	res, err := s.http.Get(s.Admin + "/metrics")
 	if err != nil {

@@ -171,6 +171,9 @@ func (s *Server) Try(t testing.TB, over Transport, o Options) *Client {
 		c.lists.rooms[h.Room] = &held
 		c.o.Since = fmt.Sprintf("%s.%d", h.Epoch, h.Version)
 	}
+	if s.far != nil && !o.Observe {
+		c.at.Store(s.far)
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	s.clients = append(s.clients, c)
@@ -431,7 +434,7 @@ func (c *Client) beatLocked(st *stream, data []byte) {
 	ready := c.ready
 	c.wg.Go(func() {
 		if st.link.passes() {
-			c.node().Do(Call{
+			c.other().Do(Call{
 				Base: c.o.URL, Method: "POST", Path: "/v1/connections/" + url.PathEscape(ready.Connection) + "/beat",
 				Body: fmt.Sprintf(`{"n":%s}`, beat.N), Resume: ready.Resume,
 			})

@@ -39,8 +39,10 @@ type buildError struct {
 
 func (e *buildError) Error() string { return "build the program: " + e.err.Error() + "\n" + e.out }
 
-// RemoveProgram removes the program, if it was built. For TestMain.
+// RemoveProgram removes the program, if it was built, and ends the shared Redis, if
+// there is one. For TestMain.
 func RemoveProgram() {
+	removeRedis()
 	if builds.Load() {
 		if path, err := program(); err == nil {
 			os.RemoveAll(filepath.Dir(path))
@@ -78,6 +80,9 @@ func (s *Server) startProcess() {
 		args = append(args, "--jwt-secret", Secret)
 	} else {
 		args = append(args, "--guests")
+	}
+	if s.Config.store != "" {
+		args = append(args, "--store", s.Config.store)
 	}
 	for _, o := range s.Origins {
 		args = append(args, "--allowed-origin", o)
@@ -151,10 +156,13 @@ func (s *Server) PID() int { return s.proc.cmd.Process.Pid }
 // Said is what the server's process has said on stderr.
 func (s *Server) Said() string { return s.proc.stderr() }
 
-// Signal sends a signal to the server's process: SIGSTOP and SIGCONT, SIGTERM,
-// SIGKILL.
+// Signal sends a signal to the server's process, or to both of a pair: SIGSTOP and
+// SIGCONT, SIGTERM, SIGKILL.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
+	if s.far != nil {
+		s.far.Signal(sig)
+	}
 	if err := s.proc.cmd.Process.Signal(sig); err != nil {
 		s.t.Fatalf("signal %v: %v", sig, err)
 	}

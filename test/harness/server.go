@@ -34,6 +34,8 @@ type Config struct {
 	Tokens bool
 	// Origins that may call besides the server's own.
 	Origins []string
+	// Pair runs two nodes on a Redis that they share; see [Worlds].
+	Pair bool
 	// Process runs the program itself and not the library.
 	Process bool
 	// Args are more flags of the program.
@@ -55,6 +57,8 @@ type Config struct {
 	HTTP func(*http.Server)
 	// Settling says that the store begins as one that has lost its memory.
 	Settling bool
+
+	store string // URL of the store; "": in memory
 }
 
 func (c *Config) fill() {
@@ -87,6 +91,7 @@ type Server struct {
 	inside *inside  // nil for a process
 	proc   *process // nil in this process
 	nodes  *Nodes   // nil: the only node
+	far    *Server  // of a pair: where members are; nil: there is none
 	known  *known   // static; who may be named, shared by all nodes
 
 	mu      sync.Mutex
@@ -116,15 +121,24 @@ func start(t testing.TB, c Config, nodes *Nodes) *Server {
 	if nodes != nil {
 		s.known = nodes.known
 	}
-	if c.Process {
+	if c.Pair {
+		s.startPair(c)
+	}
+	s.open()
+	t.Cleanup(s.finish)
+	return s
+}
+
+// open starts the server itself.
+func (s *Server) open() {
+	s.t.Helper()
+	if s.Process {
 		s.startProcess()
 	} else {
 		s.startInside()
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 16, TLSClientConfig: s.tls, ForceAttemptHTTP2: c.TLS}
+	transport := &http.Transport{MaxIdleConnsPerHost: 16, TLSClientConfig: s.tls, ForceAttemptHTTP2: s.TLS}
 	s.http = &http.Client{Transport: transport, Timeout: 20 * time.Second}
-	t.Cleanup(s.finish)
-	return s
 }
 
 // Timing is the timing of the server.
@@ -139,7 +153,10 @@ func (s *Server) startInside() {
 		s.Config.Limits(&limits)
 	}
 	in := &inside{}
-	in.store = store.NewMemory(store.MemoryOptions{Timing: s.Timing(), Limits: limits, Settled: !s.Settling})
+	var err error
+	if in.store, err = s.newStore(limits); err != nil {
+		s.t.Fatal(err)
+	}
 	if s.Wrap != nil {
 		in.store = s.Wrap(in.store)
 	}
@@ -149,7 +166,7 @@ func (s *Server) startInside() {
 	}
 	in.server, err = server.New(server.Options{
 		Store: in.store, Auth: authenticator, Origins: s.Origins, Timing: s.Timing(), Limits: limits,
-		Secret: []byte(Secret), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Secret: []byte(Secret), Logger: silence,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -169,6 +186,9 @@ func (s *Server) startInside() {
 	in.admin = httptest.NewServer(in.server.Admin())
 	s.inside, s.URL, s.Admin = in, in.api.URL, in.admin.URL
 }
+
+// silence is a logger for servers whose tests bring about what they warn of.
+var silence = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func (s *Server) authenticator() (auth.Authenticator, error) {
 	keys, err := auth.NewAPIKeys(auth.APIKey{Name: "test", Key: APIKey})
@@ -219,8 +239,11 @@ func (s *Server) Embedded() *server.Server {
 // Host is host:port.
 func (s *Server) Host() string { return s.URL[strings.Index(s.URL, "://")+3:] }
 
-// stop ends the server. It is called once.
+// stop ends the server, and the other one of a pair. It is called once.
 func (s *Server) stop() {
+	if s.far != nil {
+		s.far.stop()
+	}
 	if in := s.inside; in != nil {
 		in.server.Close()
 		in.api.Close()

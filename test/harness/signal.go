@@ -34,7 +34,7 @@ func (c *Client) Point(room, body string) {
 		return
 	}
 	ready := c.Ready()
-	c.node().Do(Call{Method: "POST", Path: ConnectionPath(room, ready.Connection) + "/signals", Resume: ready.Resume, Body: body})
+	c.other().Do(Call{Method: "POST", Path: ConnectionPath(room, ready.Connection) + "/signals", Resume: ready.Resume, Body: body})
 }
 
 // Signals is what a client that keeps to the protocol holds of the signals of a
