@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"rollcall"
+	"rollcall/store"
 )
 
 // metrics are the measurements of a node: base units, and no room or user in any
@@ -82,6 +83,11 @@ func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
 	_ = reg.Register(collectors.NewGoCollector())
 	_ = reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	f := promauto.With(reg)
+	if s, ok := h.store.(store.Unknowns); ok {
+		f.NewCounterFunc(prometheus.CounterOpts{
+			Name: "rollcall_store_unknown_values_total", Help: "Values of a later release in the store that this one left alone.",
+		}, func() float64 { return float64(s.Unknown()) })
+	}
 	for p, name := range protocolNames {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rollcall_connections", Help: "Open streams.",

@@ -103,6 +103,11 @@ func (s *Store) refuse(ctx context.Context, p *partition, op *rollcall.Op, refus
 	return err
 }
 
+// errLater is the refusal of what is to be done to a user whom a later release of
+// the server has written in a layout of its own. Like whatever cannot be reached it
+// waits, until that release or this one is gone.
+var errLater = rollcall.Errorf(rollcall.CodeUnavailable, "a later release of the server keeps this user; try again")
+
 // errChanged is the refusal of data that was merged into what is no longer there.
 var errChanged = rollcall.Errorf(rollcall.CodeConflict, "the data has changed")
 
@@ -213,6 +218,9 @@ func (s *Store) result(op *rollcall.Op, m rueidis.RedisMessage) (r rollcall.Resu
 		r.Err = rollcall.RefuseBanned(time.UnixMicro(now + left))
 	case "changed":
 		r.Err = errChanged
+	case "layout":
+		s.unknown("a user")
+		r.Err = errLater
 	default:
 		return r, fmt.Errorf("unknown refusal %q", code)
 	}

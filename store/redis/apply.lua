@@ -42,7 +42,9 @@ local function ban_name(o) return struct.pack('>I2c0c0', #o.room, o.room, o.user
 local function grant(o)
   local banned = tonumber(redis.call('ZSCORE', P .. 'k', ban_name(o)) or 0)
   if banned > clock then return {'banned', banned - clock, now, 0, ''} end
-  local m, rec = load_room(o.room), load(o.room, o.user)
+  local m = load_room(o.room)
+  local rec, unknown = load(o.room, o.user)
+  if unknown then return refuse('layout') end
   local i, old
   if rec then i, old = find(rec, o.connection) end
   if o.resume_only and not old then return refuse('gone') end
@@ -53,7 +55,7 @@ local function grant(o)
   local l = {o.connection, v, o.ttl, 3, false, 0, LIVE, o.generation ~= 0, o.claim}
   local deadline = clock + o.ttl - o.age
   local was
-  if rec then was = fold(rec) else rec = {1, o.info, o.since > 0 and o.since or math.floor(now / 1000), v, 1, clock, false, {}} end
+  if rec then was = fold(rec) else rec = {THIS, o.info, o.since > 0 and o.since or math.floor(now / 1000), v, 1, clock, false, {}} end
   if old then
     l[4], l[5], l[6] = old[4], old[5], old[6]
     local name = pack(o.room, o.user, old)
@@ -98,7 +100,8 @@ end
 
 -- named is the lease that an operation names, or what to answer instead.
 local function named(o)
-  local rec = load(o.room, o.user)
+  local rec, unknown = load(o.room, o.user)
+  if unknown then return nil, refuse('layout') end
   local i, l
   if rec then i, l = find(rec, o.connection) end
   if not l then return nil, refuse('gone') end
@@ -156,8 +159,8 @@ local function finish_lease(o)
 end
 
 local function finish_user(o)
-  local rec = load(o.room, o.user)
-  if not rec then return refuse('absent') end
+  local rec, unknown = load(o.room, o.user)
+  if not rec then return refuse(unknown and 'layout' or 'absent') end
   local m = load_room(o.room)
   while #rec[LEASES] > 0 do drop(m, o.user, rec, #rec[LEASES], o.reason) end
   if o.grace > 0 then

@@ -3,7 +3,6 @@ package redis
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -11,11 +10,6 @@ import (
 
 	"rollcall"
 )
-
-// layout is the first value of every frame and record.
-const layout = 1
-
-var errLayout = errors.New("a layout that this release does not know")
 
 // reader reads MessagePack as the scripts write it: arrays, with false for
 // nothing. After an error it reads zeros.
@@ -113,8 +107,7 @@ func (r *reader) boolean() bool {
 	return b
 }
 
-// fields begins an array that has at least n values, the first of which may be
-// the layout.
+// fields begins an array that has at least n values.
 func (r *reader) fields(n int) int {
 	got := r.list(1 << 20)
 	if r.err == nil && got < n {
@@ -131,10 +124,17 @@ func (r *reader) skip(n int) {
 	}
 }
 
-func (r *reader) layout() {
+// laidOut begins an array whose first value is its layout and which has at least n
+// values.
+func (r *reader) laidOut(n int) int {
+	got := r.list(1 << 20)
 	if v := r.number(); r.err == nil && v != layout {
 		r.fail(errLayout)
 	}
+	if r.err == nil && got < n {
+		r.fail(fmt.Errorf("%d values where %d are due", got, n))
+	}
+	return got
 }
 
 // member reads {user, info, status, connections, since, data}.
@@ -159,8 +159,7 @@ func decodeMember(b string) (*rollcall.Member, error) {
 // release writes no more than the changes.
 func decodeFrame(partition int, b string) (*rollcall.Frame, error) {
 	r := newReader(b)
-	n := r.fields(4)
-	r.layout()
+	n := r.laidOut(4)
 	f := &rollcall.Frame{Partition: partition, Epoch: rollcall.Epoch(r.text()), Seq: uint64(r.number())}
 	for n := r.list(1 << 16); n > 0; n-- {
 		f.Changes = append(f.Changes, r.change())
@@ -228,8 +227,7 @@ type recordLease struct {
 
 func decodeRecord(user, b string) (*record, error) {
 	r := newReader(b)
-	n := r.fields(8)
-	r.layout()
+	n := r.laidOut(8)
 	rec := &record{
 		user: rollcall.UserID(user), info: r.object(), since: r.number(),
 		joined: rollcall.Version(r.number()), shown: int(r.number()),

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -123,7 +124,12 @@ func (s *Store) listen(parts []int, subscribed func()) {
 func (s *Store) hear(p *partition, payload string) {
 	f, err := decodeFrame(p.index, payload)
 	if err != nil {
-		s.o.Logger.Error("frame of the store cannot be read", "error", err)
+		// What it says is read from the rooms, as after a loss.
+		if errors.Is(err, errLayout) {
+			s.unknown("a frame")
+		} else {
+			s.o.Logger.Error("frame of the store cannot be read", "error", err)
+		}
 		s.wg.Go(func() { s.pollOne(p) })
 		return
 	}

@@ -9,11 +9,12 @@ for i = 8, #ARGV, 6 do
   local v, status = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   local key = P .. 'w:' .. user
   local raw = redis.call('HGET', key, field)
-  local old = raw and cmsgpack.unpack(raw)
-  if not old or v > old[2] or v == old[2] and status == old[3] then
+  local old, unknown
+  if raw then old, unknown = read(raw) end
+  if not unknown and (not old or v > old[2] or v == old[2] and status == old[3]) then
     local believed = clock + tonumber(ARGV[i + 5])
     if old and v == old[2] then believed = math.max(believed, old[4]) end
-    redis.call('HSET', key, field, cmsgpack.pack({1, v, status, believed}))
+    redis.call('HSET', key, field, cmsgpack.pack({THIS, v, status, believed}))
     changed[user] = true
   end
   local seen = math.floor((now - tonumber(ARGV[i + 4])) / 1000)

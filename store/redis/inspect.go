@@ -58,6 +58,10 @@ func (s *Store) Inspect(ctx context.Context, room rollcall.RoomID, user rollcall
 	in.Count, in.Connections, in.SettlingMs = int(numbers[1]), int(numbers[2]), numbers[3]/1000
 	for i := range answer[6:] {
 		u, err := inspectUser(&answer[6+i])
+		if errors.Is(err, errLayout) {
+			s.unknown("a user")
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("inspect: %w", err)
 		}
@@ -79,8 +83,7 @@ func inspectUser(m *rueidis.RedisMessage) (u rollcall.InspectedUser, err error) 
 		return u, err
 	}
 	r := newReader(raw)
-	n := r.fields(8)
-	r.layout()
+	n := r.laidOut(8)
 	u = rollcall.InspectedUser{User: rollcall.UserID(name), Info: r.object(), Since: r.number(), Joined: rollcall.Version(r.number())}
 	r.skip(3)
 	for k := r.list(1 << 16); k > 0; k-- {

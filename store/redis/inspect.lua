@@ -12,8 +12,8 @@ if m.members == 0 then v = math.max(version, 1) end
 local answers = {epoch, v, m.mode == COUNTS and 'counts' or 'full', m.members, m.leases, settling()}
 
 local function tell(name, raw)
-  local told = {name, raw}
-  for i, l in ipairs(cmsgpack.unpack(raw)[LEASES]) do
+  local told, rec = {name, raw}, read(raw)
+  for i, l in ipairs(rec and rec[LEASES] or {}) do
     told[2 + i] = tonumber(redis.call('ZSCORE', P .. 'l', pack(room, name, l)) or clock) - clock
   end
   answers[#answers + 1] = told

@@ -14,8 +14,10 @@ local function refold(user)
     if field == 't' then
       told = tonumber(raw)
     elseif string.sub(field, 1, 1) == 'r' then
-      local at = cmsgpack.unpack(raw)
-      if at[4] <= clock then
+      local at = read(raw)
+      if not at then
+        -- a later release's, which believes it for as long as it likes
+      elseif at[4] <= clock then
         redis.call('HDEL', key, field)
       else
         status = math.max(status, at[3])

@@ -60,15 +60,19 @@ local function next_version()
   return version
 end
 
+-- Whatever is kept begins with its layout. Fields may be added at the end of one;
+-- what has another one is a later release's, and is left alone.
+local THIS = 1
+
 -- A lease in the sorted set: layout, closing, room, user, connection, generation.
 local LAYOUT = '>BBI2c0I2c0I2c0I8'
 
 local function pack(room, user, lease)
-  return struct.pack(LAYOUT, 1, lease[7], #room, room, #user, user, #lease[1], lease[1], lease[2])
+  return struct.pack(LAYOUT, THIS, lease[7], #room, room, #user, user, #lease[1], lease[1], lease[2])
 end
 
 local function ended_name(connection, generation, reason)
-  return struct.pack('>BBI8c0', 1, reason, generation, connection)
+  return struct.pack('>BBI8c0', THIS, reason, generation, connection)
 end
 
 -- The record of a user in a room: {layout, info, since (ms), version of the join,
@@ -77,9 +81,18 @@ end
 -- data, closing, granted again after it was lost, claim}. false stands for nothing.
 local INFO, SINCE, JOINED, SHOWN, SHOWN_AT, WAITS, LEASES = 2, 3, 4, 5, 6, 7, 8
 
+-- read is a value of this layout; nil and true if it is of another one.
+local function read(raw)
+  local value = cmsgpack.unpack(raw)
+  if type(value) == 'table' and value[1] == THIS then return value end
+  return nil, true
+end
+
+-- load is the record of a user; nil if there is none, nil and true if there is one
+-- of another layout.
 local function load(room, user)
   local raw = redis.call('HGET', P .. 'u:' .. room, user)
-  return raw and cmsgpack.unpack(raw)
+  if raw then return read(raw) end
 end
 
 local function store(room, user, rec)
@@ -135,7 +148,8 @@ end
 local function order(m)
   local all = redis.call('HGETALL', P .. 'u:' .. m.name)
   for i = 1, #all, 2 do
-    redis.call('ZADD', P .. 'z:' .. m.name, int(cmsgpack.unpack(all[i + 1])[JOINED]), all[i])
+    local rec = read(all[i + 1])
+    if rec then redis.call('ZADD', P .. 'z:' .. m.name, int(rec[JOINED]), all[i]) end
   end
 end
 

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -107,13 +108,15 @@ func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID
 	a.Epoch, a.Version = p.knownEpoch(), rollcall.Version(numbers[1])
 	a.Count, a.Connections = int(numbers[2]), int(numbers[3])
 	a.Settling, a.Mode = time.Duration(numbers[4])*time.Microsecond, rollcall.Mode(numbers[5])
-	if a.records, err = decodeRecords(answer[6:]); err != nil {
+	if a.records, err = s.decodeRecords(answer[6:]); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-func decodeRecords(list []rueidis.RedisMessage) ([]*record, error) {
+// decodeRecords reads what it can: users that a later release has written in a
+// layout of its own are left out.
+func (s *Store) decodeRecords(list []rueidis.RedisMessage) ([]*record, error) {
 	records := make([]*record, 0, len(list))
 	for i := range list {
 		pair, err := list[i].AsStrSlice()
@@ -121,6 +124,10 @@ func decodeRecords(list []rueidis.RedisMessage) ([]*record, error) {
 			return nil, fmt.Errorf("a record cannot be read: %w", err)
 		}
 		rec, err := decodeRecord(pair[0], pair[1])
+		if errors.Is(err, errLayout) {
+			s.unknown("a user")
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -89,6 +89,7 @@ type Store struct {
 	wg      sync.WaitGroup
 	closed  atomic.Bool
 	secret  atomic.Pointer[string] // nil if this node was given its secret
+	later   laterValues
 }
 
 // partition is what this node knows of a partition.

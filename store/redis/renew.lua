@@ -9,7 +9,8 @@ local CHUNK = 100
 
 local function outcome(name)
   local _, closing, room, user, connection, generation = struct.unpack(LAYOUT, name)
-  local rec = load(room, user)
+  local rec, unknown = load(room, user)
+  if unknown then return end -- a later release has the user now
   local i, l
   if rec then i, l = find(rec, connection) end
   if l and l[2] == generation then return OVER, 2 end -- it is closing
@@ -36,7 +37,7 @@ for from = 1, n, CHUNK do
       local name = ARGV[6 + 2 * i]
       if not redis.call('ZSCORE', P .. 'l', name) then
         local what, reason = outcome(name)
-        answers[#answers + 1] = {i, what, reason}
+        if what then answers[#answers + 1] = {i, what, reason} end
       end
     end
   end

@@ -14,9 +14,10 @@ tick = clock
 
 local due = redis.call('ZRANGEBYSCORE', P .. 'l', '-inf', int(clock), 'LIMIT', 0, MOST)
 local rooms = {}
-for _, name in ipairs(due) do
+local function expire(name)
   local _, closing, room, user, connection, generation = struct.unpack(LAYOUT, name)
-  local rec = load(room, user)
+  local rec, unknown = load(room, user)
+  if unknown then return end -- whoever wrote it ends it
   local i, l
   if rec then i, l = find(rec, connection) end
   if l and l[2] == generation and l[8] and closing == 0 and clock < settled then
@@ -31,13 +32,16 @@ for _, name in ipairs(due) do
     redis.call('ZREM', P .. 'l', name) -- a record that somebody else has removed
   end
 end
+for _, name in ipairs(due) do
+  if string.byte(name) == THIS then expire(name) end
+end
 
 local waiting = redis.call('ZRANGEBYSCORE', P .. 'q', '-inf', int(clock), 'LIMIT', 0, MOST)
 for _, name in ipairs(waiting) do
-  redis.call('ZREM', P .. 'q', name)
   local room, at = struct.unpack('>I2c0', name)
   local user = string.sub(name, at)
-  local rec = load(room, user)
+  local rec, unknown = load(room, user)
+  if not unknown then redis.call('ZREM', P .. 'q', name) end
   if rec and rec[WAITS] then
     local m = rooms[room] or load_room(room)
     rooms[room] = m

@@ -11,8 +11,8 @@ for i = 8, #ARGV do
     if field == 'v' then told[1] = tonumber(raw)
     elseif field == 's' then told[2] = tonumber(raw)
     elseif string.sub(field, 1, 1) == 'r' then
-      local at = cmsgpack.unpack(raw)
-      if at[3] > 0 and at[4] > clock then
+      local at = read(raw)
+      if at and at[3] > 0 and at[4] > clock then
         told[#told + 1] = string.sub(field, 2)
         told[#told + 1] = at[3]
       end

@@ -5,11 +5,12 @@
 -- Answers {epoch, people}
 for i = 8, #ARGV, 3 do
   local room, user, age = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local rec, m = load(room, user), load_room(room)
+  local rec, unknown = load(room, user)
+  local m = load_room(room)
   local v = m.members > 0 and m.version or math.max(version, 1)
   if rec then
     note_person(m, user, rec, fold(rec)[1], v, age)
-  else
+  elseif not unknown then
     people[#people + 1] = {room, user, v, 0, age, 0}
   end
 end
