@@ -11,6 +11,10 @@ const MaxID = 256
 // MaxDepth is the deepest nesting of any JSON that a client sends.
 const MaxDepth = 32
 
+// MaxContacts is the most that Limits.Contacts may be: they are told of together, and
+// each of their changes is looked up.
+const MaxContacts = 1000
+
 // Limits is the one table of limits. What passes a limit is answered with the
 // code and the limit, and what was there before stays.
 type Limits struct {
@@ -39,6 +43,8 @@ type Limits struct {
 
 	MinTTL, MaxTTL time.Duration // of a lease without a stream (5 s to 1 h): clamped
 
+	Pages        int           // pages that one connection has open (4): rate_limited
+	Contacts     int           // contacts of one connection (200, at most MaxContacts): rate_limited
 	WatchedUsers int           // users that one stream watches anywhere (200): rate_limited
 	MaxBan       time.Duration // of a kick (24 h): clamped
 	TokenLife    time.Duration // the longest life of a token (24 h): a revocation is forgotten after it
@@ -61,7 +67,7 @@ func DefaultLimits() Limits {
 		RoomsPerConnection: 50, ConnectionsPerUser: 50,
 		CountRooms: 500, LookupUsers: 1000, PageMembers: 200, PageRooms: 200,
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
-		WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
+		Pages: 4, Contacts: 200, WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
 		EventStreams: 64, EventBacklog: 1 << 20,
 		Connections: 20000, AcceptsPerSecond: 1000,
 	}

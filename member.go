@@ -21,6 +21,10 @@ type Member struct {
 	Data json.RawMessage
 }
 
+// Equal reports whether a viewer who was told m would learn nothing from o, which
+// is a member of the same user.
+func (m *Member) Equal(o *Member) bool { return m.User == o.User && sameMember(m, o) }
+
 // ConnectionState is what one live connection of a member has set.
 type ConnectionState struct {
 	Connection ConnectionID

@@ -73,7 +73,8 @@ type sub struct {
 	member  *rollcall.Member
 	granted rollcall.Version
 
-	view view // Guarded by c.mu.
+	view    view     // Guarded by c.mu.
+	outlook *outlook // nil while it looks at nothing else. See there.
 }
 
 // view is what a stream has been shown of a room.
@@ -89,6 +90,7 @@ type view struct {
 	// What it was told of the signals; nothing yet if not signalled.
 	signals   rollcall.SignalTick
 	signalled bool
+	scoped    bool // it may hold signals of those it looks at
 }
 
 type viewPhase uint8

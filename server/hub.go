@@ -44,6 +44,7 @@ type hub struct {
 	control     *control
 	watching    *watching
 	events      *eventDesk
+	lookout     *lookout
 	unseen      bag[*connection] // hidden, and without a stream
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
 	shared      bool             // static: other nodes share the store
@@ -88,6 +89,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.control = newControl(h)
 	h.watching = newWatching(h)
 	h.events = newEventDesk(h)
+	h.lookout = newLookout(h)
 	h.auth = revocable{o.Auth, h.control}
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
@@ -111,6 +113,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	}
 	h.wg.Go(h.control.run)
 	h.wg.Go(h.watching.run)
+	h.wg.Go(h.lookout.run)
 	return h
 }
 

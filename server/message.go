@@ -84,6 +84,13 @@ func (st *stream) do(ctx context.Context, m *wire.Message) ([]byte, *rollcall.Er
 	case wire.MessageUsers:
 		present, err := st.watchUsers(ctx, m.Users)
 		return wire.AppendPresentUsers(nil, present), err
+	case wire.MessagePage:
+		return st.page(ctx, m)
+	case wire.MessageClosePage:
+		c.closePage(m.Room, m.Page)
+		return nil, nil
+	case wire.MessageContacts:
+		return st.contacts(ctx, m)
 	case wire.MessagePing:
 		return nil, nil
 	}

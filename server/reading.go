@@ -124,7 +124,7 @@ func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
 	if text := q.Get("cursor"); text != "" {
 		v, ok := parseCursor(room, text)
 		if !ok {
-			return rollcall.Errorf(rollcall.CodeBadRequest, "the cursor is not one that this room gave")
+			return errCursor
 		}
 		query.Cursor = v
 	}

@@ -37,6 +37,9 @@ type room struct {
 	since    time.Time         // Guarded by mu. The oldest change that is not yet fanned out.
 	notified rollcall.Version  // Guarded by mu. The version of the last fan-out.
 	ticked   instant           // Guarded by mu. When that was.
+	counted  instant           // Guarded by mu. Counts mode: when the number was last fanned out.
+	lively   bool              // Guarded by mu. Counts mode: there is more to tell than the number.
+	windows  *windows          // Guarded by mu. nil before the first.
 	signals  *roomSignals      // Guarded by mu. nil before the first.
 	snapshot encoded           // Guarded by mu. An empty body has yet to be made; its array is used again.
 	diffs    []encoded         // Guarded by mu. From several versions to the present one.
@@ -185,6 +188,7 @@ func (r *room) lose() {
 	r.mu.Lock()
 	r.broken = r.loadedLocked()
 	r.losses++
+	r.loseWindowsLocked()
 	r.mu.Unlock()
 	r.h.errands.mend(r)
 }
@@ -200,6 +204,7 @@ func (r *room) settlesAt() instant {
 func (r *room) change(ch *rollcall.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.markLocked(ch)
 	r.applyLocked(ch)
 }
 
@@ -251,7 +256,13 @@ func (r *room) tick(now instant, due []*connection) (_ []*connection, wait time.
 			return due, wait
 		}
 	}
-	r.queued = false
+	if r.tally != nil {
+		if wait := r.settings.Modes.Every - now.sub(r.counted); wait > 0 {
+			return r.tickLivelyLocked(now, due), wait
+		}
+		r.counted = now
+	}
+	r.queued, r.lively = false, false
 	r.ticked = now
 	_, r.notified = r.positionLocked()
 	r.signals.notifyLocked()
@@ -274,6 +285,7 @@ func (r *room) add(s *sub) {
 func (r *room) remove(s *sub) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.closeWindowsLocked(s)
 	last := len(r.viewers) - 1
 	r.viewers[s.place] = r.viewers[last]
 	r.viewers[s.place].place = s.place

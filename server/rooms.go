@@ -39,7 +39,7 @@ func prefixOf(q url.Values) (string, error) {
 func limitOf(q url.Values, most int) (int, error) {
 	text := q.Get("limit")
 	if text == "" {
-		return min(50, most), nil
+		return min(defaultPage, most), nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

@@ -94,6 +94,9 @@ func (s *Server) routes() http.Handler {
 	own("PATCH", "/v1/rooms/{room}/connections/{connection}", s.patchLease)
 	own("DELETE", "/v1/rooms/{room}/connections/{connection}", s.deleteLease)
 	own("POST", "/v1/rooms/{room}/connections/{connection}/signals", s.postSignals)
+	own("PUT", "/v1/rooms/{room}/connections/{connection}/pages/{page}", s.putPage)
+	own("DELETE", "/v1/rooms/{room}/connections/{connection}/pages/{page}", s.deletePage)
+	own("PUT", "/v1/rooms/{room}/connections/{connection}/contacts", s.putContacts)
 	api("POST", "/v1/rooms/{room}/connections", s.postLease)
 
 	api("GET", "/v1/rooms", s.getRooms)

@@ -41,8 +41,8 @@ func (r *room) signalsLocked() *roomSignals {
 	return r.signals
 }
 
-// appendView appends what the client is due of one room: the roster, and then
-// the signals of those who are on it.
+// appendView appends what the client is due of one room: the roster, pages and
+// contacts, and then the signals of those who are on them.
 func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	r, v := sub.room, &sub.view
 	if r == nil {
@@ -54,16 +54,17 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	holds := v.phase == viewNew && v.sent != 0
 	before := len(b)
 	b, deliveries = s.appendRoster(b, sub, deliveries)
-	if v.phase != viewLive || !r.showsSignalsLocked(sub) {
+	if v.phase != viewLive {
 		return b, deliveries
 	}
+	b, deliveries = s.appendWindows(b, sub, deliveries)
+	switch {
+	case sub.counts, r.tally != nil && r.settings.Signals == rollcall.SignalsNone:
+		return b, deliveries
+	case r.tally != nil && r.settings.Signals == rollcall.SignalsScoped:
+		return s.appendScoped(b, sub, deliveries, holds, len(b) > before)
+	}
 	return s.appendSignals(b, r, v, deliveries, holds, len(b) > before)
-}
-
-// showsSignalsLocked reports whether a viewer is told the signals of a room. In
-// counts mode nobody is, unless the settings of the room say so.
-func (r *room) showsSignalsLocked(s *sub) bool {
-	return !s.counts && (r.tally == nil || r.settings.Signals == rollcall.SignalsAll)
 }
 
 // appendSignals appends what changed of the signals since the tick that the
@@ -187,7 +188,7 @@ func (r *room) changeSignals(here bool, change func(t *rollcall.Signals, now tim
 
 func (r *room) tellSignalsLocked(here bool) {
 	if r.loadedLocked() {
-		r.queueLocked()
+		r.enlivenLocked()
 	}
 	if here && r.signals.own != nil {
 		r.postLocked()

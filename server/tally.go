@@ -29,12 +29,12 @@ func (t *tally) apply(ch *rollcall.Change) bool {
 	if ch.Prev != t.version {
 		return false
 	}
-	t.version, t.count = ch.Version, ch.Count
 	for i := range ch.Leave {
 		if t.samples(ch.Leave[i].User) {
-			return false
+			return false // the number waits for the sample
 		}
 	}
+	t.version, t.count = ch.Version, ch.Count
 	return true
 }
 
@@ -149,6 +149,8 @@ func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		return b, deliveries
 	default:
 		b = s.append(b, wire.EventCount, r.countLocked(count, t.sampled != v.sampled))
+		v.sent, v.count, v.sampled = t.version, count, t.sampled
+		return b, deliveries + 1
 	}
 	*v = view{phase: viewLive, mode: rollcall.ModeCounts, epoch: t.epoch, sent: t.version, count: count, sampled: t.sampled}
 	return b, deliveries + 1
@@ -172,12 +174,46 @@ func (r *room) countLocked(count int, sample bool) []byte {
 	return r.counts[i].body
 }
 
-// paceLocked is the least time between two fan-outs: that of the counts, or one
-// that grows with the crowd, since every one is a write to each viewer.
-func (r *room) paceLocked() time.Duration {
-	if r.tally != nil {
-		return r.settings.Modes.Every
+// tickLivelyLocked fans out signals and windows alone, while it is too early for the
+// number. They concern few viewers, unless the room tells everybody of signals.
+func (r *room) tickLivelyLocked(now instant, due []*connection) []*connection {
+	if !r.lively {
+		return due
 	}
+	r.lively, r.ticked = false, now
+	r.signals.notifyLocked()
+	for _, s := range r.viewers {
+		if s.outlook == nil && r.settings.Signals != rollcall.SignalsAll {
+			continue
+		}
+		if s.c.queued.CompareAndSwap(false, true) {
+			due = append(due, s.c)
+		}
+	}
+	return due
+}
+
+// tellSoonLocked has windows told: with the number, if that comes soon.
+func (r *room) tellSoonLocked() {
+	soon := r.tally != nil && r.queued && r.settings.Modes.Every-r.h.clock.now().sub(r.counted) < 2*windowLead
+	if soon {
+		return
+	}
+	r.enlivenLocked()
+}
+
+// enlivenLocked has more told than the number, which may have to wait longer.
+func (r *room) enlivenLocked() {
+	r.lively = true
+	r.queueLocked()
+	if r.tally != nil {
+		r.h.fanout.signal() // it may be waiting for the number
+	}
+}
+
+// paceLocked is the least time between two fan-outs. It grows with the crowd, since
+// every one is a write to each viewer.
+func (r *room) paceLocked() time.Duration {
 	n := time.Duration(len(r.viewers))
 	return min(tickEvery+max(n-200, 0)*time.Millisecond/4, tickLarge)
 }

@@ -57,6 +57,8 @@ type settings struct {
 	MaxConnections int `default:"20000" help:"Most connections of this node."`
 	MaxAccept      int `default:"1000" help:"Most new connections a second."`
 
+	MaxContacts int `default:"200" help:"Most contacts of a connection; 1000 at most."`
+
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"debug, info, warn or error."`
 	LogFormat string `enum:"auto,text,json" default:"auto" help:"auto, text or json; auto is colored on a terminal and text elsewhere."`
 }
@@ -172,6 +174,9 @@ func (c *checked) checkLimits() error {
 	if c.MaxAccept < 1 {
 		return wrong("1000 is the default", "--max-accept %d lets nobody in", c.MaxAccept)
 	}
+	if c.MaxContacts < 0 || c.MaxContacts > rollcall.MaxContacts {
+		return wrong("200 is the default, and 0 lets nobody ask", "--max-contacts %d is not between 0 and %d", c.MaxContacts, rollcall.MaxContacts)
+	}
 	if c.CountsAbove < 1 || c.CountsBelow < 1 || c.CountsBelow > c.CountsAbove {
 		return wrong("200 and 150 are the defaults", "--counts-below %d must be between 1 and --counts-above %d", c.CountsBelow, c.CountsAbove)
 	}
@@ -185,6 +190,7 @@ func (c *checked) checkLimits() error {
 	}
 	c.limits = rollcall.DefaultLimits()
 	c.limits.Connections, c.limits.AcceptsPerSecond = c.MaxConnections, float64(c.MaxAccept)
+	c.limits.Contacts = c.MaxContacts
 	return nil
 }
 

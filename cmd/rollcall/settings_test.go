@@ -149,6 +149,7 @@ func TestRelatedSettingsMustFit(t *testing.T) {
 		"negative grace":        {[]string{"--close-grace=-1s"}, "--close-grace"},
 		"negative drain":        {[]string{"--drain=-1s"}, "--drain"},
 		"nobody":                {[]string{"--max-connections", "0"}, "--max-connections"},
+		"too many contacts":     {[]string{"--max-contacts", "1001"}, "--max-contacts 1001 is not between 0 and 1000"},
 		"nobody new":            {[]string{"--max-accept", "0"}, "--max-accept"},
 		"short secret":          {[]string{"--secret", "0123456789abcde"}, ""},
 		"same key twice":        {[]string{"--api-key", "a=sk_1", "--api-key", "b=sk_1"}, "same key"},
