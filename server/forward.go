@@ -25,8 +25,11 @@ type forwarder struct {
 	next  atomic.Uint64
 
 	mu      sync.Mutex
-	waiting map[uint64]chan<- *answered // Guarded by mu. Calls that wait for their answer.
+	waiting map[uint64]chan<- *answered // Guarded by mu. Calls that wait for answers.
 }
+
+// handedOver marks the context of a request that another node has handed over.
+type handedOver struct{}
 
 // forwardWithin is how long another node may take to answer.
 const forwardWithin = 3 * time.Second
@@ -39,8 +42,11 @@ type call struct {
 	Path    string            `json:"path,omitempty"`   // escaped, with the query
 	Header  map[string]string `json:"header,omitempty"`
 	Body    []byte            `json:"body,omitempty"`
-	Status  int               `json:"status,omitempty"`
+	Status  int               `json:"status,omitempty"` // 0 in an answer: the connection is not here
 	Address string            `json:"address,omitempty"`
+	// Holding, if given, is the connection that only its own node is to answer for.
+	Holding   rollcall.ConnectionID `json:"holding,omitempty"`
+	Streaming bool                  `json:"streaming,omitempty"` // and only if it has its stream
 }
 
 type answered = call
@@ -56,8 +62,16 @@ func (f *forwarder) here(h func(http.ResponseWriter, *http.Request) error) func(
 		if err != nil {
 			return err
 		}
-		if node := f.elsewhere(r, raw); node != "" {
-			return f.forward(w, r, node, raw, h)
+		if r.Context().Value(handedOver{}) == nil {
+			if node := f.elsewhere(r, raw); node != "" {
+				return f.forward(w, r, node, raw, h)
+			}
+			if f.isOfServer(r) {
+				if a := f.inquire(r, raw); a != nil {
+					a.tell(w)
+					return nil
+				}
+			}
 		}
 		r.Body = io.NopCloser(bytes.NewReader(raw))
 		return h(w, r)
@@ -102,26 +116,16 @@ func pick(h http.Header, names []string) map[string]string {
 // forward asks another node. If nobody hears it, and the connection has not come
 // here by now, it has ended: its client has to open anew, anywhere.
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string, raw []byte, h func(http.ResponseWriter, *http.Request) error) error {
-	id := f.next.Add(1)
-	answer := make(chan *answered, 1)
-	f.mu.Lock()
-	f.waiting[id] = answer
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		delete(f.waiting, id)
-		f.mu.Unlock()
-	}()
-	message, err := json.Marshal(call{
-		From: f.s.h.node, ID: id, Method: r.Method, Path: r.URL.Path + "?" + r.URL.RawQuery,
-		Header: pick(r.Header, carried), Body: raw, Address: r.RemoteAddr,
-	})
+	id, answer, done := f.await(1)
+	defer done()
+	message, err := f.message(r, call{ID: id, Body: raw})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), forwardWithin)
 	defer cancel()
-	heard, err := f.nodes.Send(ctx, node, message)
+	hearers, err := f.nodes.Send(ctx, node, message)
+	heard := hearers > 0
 	switch {
 	case err != nil:
 		return f.s.h.unavailable(err)
@@ -141,15 +145,42 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, node string,
 	}
 	select {
 	case a := <-answer:
-		for name, v := range a.Header {
-			w.Header().Set(name, v)
-		}
-		w.WriteHeader(a.Status)
-		w.Write(a.Body)
+		a.tell(w)
 		return nil
 	case <-ctx.Done():
 		return rollcall.Errorf(rollcall.CodeUnavailable, "the node of the connection does not answer; try again")
 	}
+}
+
+// await has the answers to a call taken, until done is called; those beyond most
+// are dropped.
+func (f *forwarder) await(most int) (id uint64, answers <-chan *answered, done func()) {
+	id = f.next.Add(1)
+	taken := make(chan *answered, most)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[id] = taken
+	return id, taken, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, id)
+	}
+}
+
+// message is a request as another node is told it.
+func (f *forwarder) message(r *http.Request, c call) ([]byte, error) {
+	c.From, c.Method, c.Path = f.s.h.node, r.Method, r.URL.Path+"?"+r.URL.RawQuery
+	c.Header, c.Address = pick(r.Header, carried), r.RemoteAddr
+	return json.Marshal(c)
+}
+
+// tell answers the client what another node has answered.
+func (a *answered) tell(w http.ResponseWriter) {
+	for name, v := range a.Header {
+		w.Header().Set(name, v)
+	}
+	w.WriteHeader(a.Status)
+	w.Write(a.Body)
 }
 
 func isRelease(r *http.Request) bool {
@@ -182,15 +213,14 @@ func (f *forwarder) hear(message []byte) {
 	}
 	if c.Method == "" {
 		f.mu.Lock()
-		answer := f.waiting[c.ID]
-		delete(f.waiting, c.ID)
-		f.mu.Unlock()
-		if answer != nil {
-			answer <- &c
+		defer f.mu.Unlock()
+		select {
+		case f.waiting[c.ID] <- &c: // never, if nobody waits
+		default:
 		}
 		return
 	}
-	if f.s.h.closed.Load() {
+	if c.From == f.s.h.node || f.s.h.closed.Load() {
 		return
 	}
 	f.s.h.wg.Go(func() { f.serve(&c) })
@@ -200,7 +230,7 @@ func (f *forwarder) hear(message []byte) {
 func (f *forwarder) serve(c *call) {
 	ctx, cancel := context.WithTimeout(f.s.h.ctx, forwardWithin)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, c.Method, "http://node"+c.Path, bytes.NewReader(c.Body))
+	r, err := http.NewRequestWithContext(context.WithValue(ctx, handedOver{}, true), c.Method, "http://node"+c.Path, bytes.NewReader(c.Body))
 	if err != nil {
 		return
 	}
@@ -209,7 +239,11 @@ func (f *forwarder) serve(c *call) {
 		r.Header.Set(name, v)
 	}
 	w := &recorder{header: make(http.Header), status: http.StatusOK}
-	f.s.handler.ServeHTTP(w, r)
+	if c.Holding != "" && !f.isHere(c) {
+		w.status = 0
+	} else {
+		f.s.handler.ServeHTTP(w, r)
+	}
 	message, err := json.Marshal(answered{
 		ID: c.ID, Status: w.status, Header: pick(w.header, returned), Body: w.body.Bytes(),
 	})

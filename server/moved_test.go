@@ -23,8 +23,8 @@ type pair struct {
 	*store.Memory
 
 	mu    sync.Mutex
-	feeds []func(*rollcall.Frame)     // Guarded by mu.
-	hears map[string]func(msg []byte) // Guarded by mu.
+	feeds []func(*rollcall.Frame)       // Guarded by mu.
+	hears map[string][]func(msg []byte) // Guarded by mu.
 }
 
 // half is the store as one node of a pair sees it.
@@ -42,32 +42,36 @@ func (n half) Feed(fn func(*rollcall.Frame)) {
 func (n half) Listen(node string, fn func([]byte)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.hears[node] = fn
+	n.hears[node] = append(n.hears[node], fn)
 }
 
-func (n half) Send(_ context.Context, node string, message []byte) (bool, error) {
+func (n half) Send(_ context.Context, node string, message []byte) (int, error) {
 	n.mu.Lock()
-	fn := n.hears[node]
+	all := n.hears[node]
 	n.mu.Unlock()
-	if fn != nil {
+	for _, fn := range all {
 		fn(message)
 	}
-	return fn != nil, nil
+	return len(all), nil
 }
 
 func twoNodes(t *testing.T) (one, two *world) {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{Settled: true})
-	p := &pair{Memory: m, hears: make(map[string]func([]byte))}
+	p := &pair{Memory: m, hears: make(map[string][]func([]byte))}
 	m.Feed(func(f *rollcall.Frame) {
 		for _, fn := range p.feeds {
 			fn(f)
 		}
 	})
+	servers, err := auth.NewAPIKeys(auth.APIKey{Name: "test", Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var nodes []*world
 	for _, name := range []string{"one", "two"} {
 		s, err := New(Options{
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Guests{},
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Chain(servers, auth.Guests{}),
 			Store: half{p}, Secret: []byte("0123456789abcdef"), NodeID: name,
 		})
 		if err != nil {

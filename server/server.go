@@ -48,6 +48,7 @@ func New(o Options) (*Server, error) {
 	s.admin = newAdmin(s.h, o.Registry)
 	if nodes != nil {
 		nodes.Listen(s.h.node, s.forward.hear)
+		nodes.Listen(everyNode, s.forward.hear)
 	}
 	return s, nil
 }

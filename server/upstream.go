@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"rollcall"
@@ -352,13 +354,10 @@ func (s *Server) patchLease(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := s.proven(r, patch.Resume)
+	c, err := s.named(r, patch.Resume)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.hearLocked(s.h.clock.now())
-	c.mu.Unlock()
 	c.op.Lock()
 	defer c.op.Unlock()
 	member, refused := c.set(r.Context(), room, change{status: patch.Status, data: patch.Data, replace: patch.Replace})
@@ -384,14 +383,17 @@ func (s *Server) deleteLease(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.leaver(r)
-	if err != nil {
-		if asError(err).Code != rollcall.CodeGone {
+	c, err := s.named(r, "")
+	if err != nil && asError(err).Code != rollcall.CodeGone {
+		return err
+	}
+	if err != nil || proof(r, "") == "" {
+		// Whoever holds it, and also if nobody does any more.
+		if err := s.leaveElsewhere(r, room, c); err != nil {
 			return err
 		}
-		if err := s.leaveElsewhere(r, room); err != nil {
-			return err
-		}
+	}
+	if c == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
@@ -416,29 +418,70 @@ func (s *Server) deleteLease(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// leaveElsewhere ends what a connection holds in a room that no node knows any more:
-// the lease, if there is one, runs on in the store.
-func (s *Server) leaveElsewhere(r *http.Request, room rollcall.RoomID) error {
-	if !s.h.shared || proof(r, "") == "" {
+// leaveElsewhere ends what a connection holds in a room, as far as the store knows:
+// its node may have ended, and the lease runs on. c is nil if it is not known here.
+func (s *Server) leaveElsewhere(r *http.Request, room rollcall.RoomID, c *connection) error {
+	if !s.h.shared {
 		return nil
 	}
-	resume, err := s.prove(r, "")
+	name, err := pathID(r, "connection")
 	if err != nil {
 		return err
 	}
-	_, refused := s.h.apply(r.Context(), rollcall.Op{
-		Kind: rollcall.OpEnd, Room: room, User: resume.User, Connection: resume.Connection, Reason: rollcall.ReasonLeft,
-	})
-	if refused != nil && refused.Code != rollcall.CodeGone {
+	op := rollcall.Op{Kind: rollcall.OpEnd, Room: room, Connection: rollcall.ConnectionID(name), Reason: rollcall.ReasonLeft}
+	switch {
+	case c != nil:
+		op.User = c.user
+	case proof(r, "") != "":
+		resume, err := s.prove(r, "")
+		if err != nil {
+			return err
+		}
+		op.User = resume.User
+	default:
+		if op.User, err = s.userOf(r.Context(), room, op.Connection); op.User == "" {
+			return err
+		}
+	}
+	if _, refused := s.h.apply(r.Context(), op); refused != nil && refused.Code != rollcall.CodeGone {
 		return refused
 	}
 	return nil
 }
 
-// leaver is the connection that a DELETE is for.
-func (s *Server) leaver(r *http.Request) (*connection, error) {
-	if proof(r, "") != "" {
-		c, _, err := s.proven(r, "")
+// userOf is whose connection it is that holds a lease in a room; "" if none of the
+// newest thousand there. Nobody else is looked for: those leases run out.
+func (s *Server) userOf(ctx context.Context, room rollcall.RoomID, id rollcall.ConnectionID) (rollcall.UserID, error) {
+	q := rollcall.Query{Want: rollcall.WantPage, Room: room, Limit: s.o.Limits.PageMembers, States: true}
+	for seen := 0; seen < 1000; {
+		a, err := s.h.query(ctx, q)
+		if err != nil {
+			return "", s.h.unavailable(err)
+		}
+		for i, states := range a.States {
+			if slices.ContainsFunc(states, func(c rollcall.ConnectionState) bool { return c.Connection == id }) {
+				return a.Members[i].User, nil
+			}
+		}
+		seen += len(a.Members)
+		if q.Cursor = a.Next; q.Cursor == 0 {
+			break
+		}
+	}
+	return "", nil
+}
+
+// named is the connection that a call is about: proved by its resume secret, which
+// is evidence of its life, or named by a server, which speaks for a client that has
+// no stream and for no other. A connection that has ended is CodeGone.
+func (s *Server) named(r *http.Request, fromBody string) (*connection, error) {
+	if proof(r, fromBody) != "" {
+		c, _, err := s.proven(r, fromBody)
+		if err == nil {
+			c.mu.Lock()
+			c.hearLocked(s.h.clock.now())
+			c.mu.Unlock()
+		}
 		return c, err
 	}
 	id, err := s.identify(r)

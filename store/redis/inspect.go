@@ -354,7 +354,7 @@ func Hint(err error) string {
 		case "NOAUTH":
 			return "it wants a password: redis://:PASSWORD@HOST:PORT"
 		case "NOPERM":
-			return "the user lacks rights: it needs ~{p* ~rollcall:* &{p* +@all -@admin -@dangerous +info"
+			return "the user lacks rights: it needs ~{p* ~rollcall:* &{p* &rollcall:* +@all -@admin -@dangerous +info"
 		case "LOADING":
 			return "it is reading its data from disk: try again in a moment"
 		case "CLUSTERDOWN":

@@ -50,7 +50,7 @@ func (s *Store) Listen(node string, fn func(message []byte)) {
 }
 
 // Send implements [store.Nodes].
-func (s *Store) Send(ctx context.Context, node string, message []byte) (heard bool, err error) {
+func (s *Store) Send(ctx context.Context, node string, message []byte) (heard int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var cmd rueidis.Completed
@@ -61,7 +61,7 @@ func (s *Store) Send(ctx context.Context, node string, message []byte) (heard bo
 	}
 	n, err := s.client.Do(ctx, cmd).AsInt64()
 	if err != nil {
-		return false, fmt.Errorf("send to node: %w", err)
+		return 0, fmt.Errorf("send to node: %w", err)
 	}
-	return n > 0, nil
+	return int(n), nil
 }

@@ -310,3 +310,30 @@ func TestHalfOpenAndFrozenClients(t *testing.T) {
 	r.unmoved(users...)
 	r.cast = r.without(users...)
 }
+
+// TestABackEndCallsAnyNode: with a server key a connection is set, put into a room
+// and taken out of one on a node that does not have it.
+func TestABackEndCallsAnyNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 3, config: harness.Config{Tokens: true}})
+	token := r.nodes[0].Token(harness.Claims{User: "ana"})
+	ana := r.nodes[0].Open(t, harness.SSE, harness.Options{User: "ana", Token: token, Rooms: []string{room}})
+	path := harness.RoomPath(room, "/connections/"+ana.Ready().Connection)
+	if a := r.nodes[1].Do(harness.Call{Method: "PATCH", Path: path, Body: `{"status":"away"}`}); a.Status != 200 {
+		t.Errorf("PATCH: %d %s", a.Status, a.Body)
+	}
+	ana.Until(soon, "ana is away", func() bool { m, ok := ana.Member(room, "ana"); return ok && m.Status == "away" })
+	began := time.Now()
+	if a := r.nodes[2].Do(harness.Call{Method: "DELETE", Path: path}); a.Status != 204 {
+		t.Errorf("DELETE: %d %s", a.Status, a.Body)
+	}
+	ana.Until(soon, "the stream ends with its last room", func() bool { return len(ana.Ends()) > 0 })
+	for range 2 {
+		if a := r.nodes[1].Do(harness.Call{Method: "DELETE", Path: path}); a.Status != 204 {
+			t.Errorf("DELETE again: %d %s", a.Status, a.Body)
+		}
+	}
+	if took := time.Since(began); took > 900*time.Millisecond {
+		t.Errorf("it took %v: a node did not answer", took)
+	}
+}
