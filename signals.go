@@ -28,6 +28,10 @@ type Signal struct {
 	Generation Generation
 }
 
+// SignalPlace is where a value stands among all values of one [Signals], in the
+// order in which each was first set; 0 is before all.
+type SignalPlace uint64
+
 // SignalTick is a position in the changes of one [Signals].
 type SignalTick uint64
 
@@ -50,6 +54,8 @@ type Signals struct {
 	floor   SignalTick // the oldest tick from which the difference is known
 	senders map[ConnectionID]*signalSender
 	recent  signal        // ring, the most recently told first
+	all     signal        // ring, in the order of their places
+	places  SignalPlace   // of the last value that was made
 	ended   []endedSignal // oldest first
 	gone    []goneSender  // oldest first
 	due     time.Time     // no live value runs out, and none waits, before this; zero: never
@@ -77,6 +83,9 @@ type signal struct {
 	off        bool       // it was told as ended
 	waits      time.Time  // when the present value is told; zero: it has been
 	prev, next *signal
+
+	place         SignalPlace // among all values of the table
+	before, after *signal
 }
 
 // endedSignal remembers the end of a value, unless it was set again.
@@ -97,6 +106,7 @@ type goneSender struct {
 func NewSignals(limits *Limits) *Signals {
 	t := &Signals{limits: limits, senders: make(map[ConnectionID]*signalSender)}
 	t.recent.prev, t.recent.next = &t.recent, &t.recent
+	t.all.before, t.all.after = &t.all, &t.all
 	return t
 }
 
@@ -182,6 +192,7 @@ func (t *Signals) Set(now time.Time, s *Signal) *Error {
 	if v == nil {
 		v = &signal{from: from, kind: s.Kind}
 		from.values = append(from.values, v)
+		t.keep(v)
 	}
 	t.put(now, v, s)
 	return nil
@@ -227,7 +238,7 @@ func (t *Signals) end(now time.Time, v *signal) {
 	}
 	v.data, v.docVersion, v.deadline, v.waits = nil, nil, time.Time{}, time.Time{}
 	if v.tick == 0 {
-		v.from.drop(v)
+		t.drop(v)
 		return
 	}
 	if v.off {
@@ -251,7 +262,7 @@ func (t *Signals) forgetEnded(n int) {
 		v.unlink()
 		v.tick = 0
 		if v.data == nil {
-			v.from.drop(v)
+			t.drop(v)
 			t.forgetSender(v.from)
 		}
 	}
@@ -398,6 +409,49 @@ func (t *Signals) Since(now time.Time, tick SignalTick, to []Signal) ([]Signal, 
 	return to, true
 }
 
+// Part appends a part of what changed after tick, for a viewer who takes little
+// at a time: what stands behind place, each with its newest value, until most
+// bytes are exceeded, but at least one. It returns the place of the last that it
+// appended; 0 if nothing is left behind that. Parts that go on from place to
+// place until 0 have told everything that had changed when the first was made,
+// each connection in its turn, however fast some change. It reports false if the
+// change since tick is not known.
+func (t *Signals) Part(now time.Time, tick SignalTick, place SignalPlace, most int, to []Signal) ([]Signal, SignalPlace, bool) {
+	if tick < t.floor || tick > t.tick {
+		return to, 0, false
+	}
+	first, size := true, 0
+	for v := t.all.after; v != &t.all; v = v.after {
+		if v.place <= place || v.tick <= tick {
+			continue
+		}
+		if size += v.size(); !first && size > most {
+			return to, place, true
+		}
+		first, place = false, v.place
+		to = append(to, v.shown(now))
+	}
+	return to, 0, true
+}
+
+// Ends appends what has ended after tick, for a viewer who cannot be told the
+// rest yet. Where the change is not known it may be too little.
+func (t *Signals) Ends(now time.Time, tick SignalTick, to []Signal) []Signal {
+	for v := t.recent.next; v != &t.recent && v.tick > tick; v = v.next {
+		if v.off {
+			to = append(to, v.shown(now))
+		}
+	}
+	return to
+}
+
+// signalFrame is about what the names of the fields of a signal take in a frame.
+const signalFrame = 80
+
+func (v *signal) size() int {
+	return signalFrame + len(v.from.user) + len(v.from.id) + len(v.kind) + len(v.data) + len(v.docVersion)
+}
+
 // Live appends everything that lives, with the time that it has left; but for
 // what has yet to be told.
 func (t *Signals) Live(now time.Time, to []Signal) []Signal {
@@ -430,6 +484,19 @@ func (v *signal) unlink() {
 		v.prev.next, v.next.prev = v.next, v.prev
 		v.prev, v.next = nil, nil
 	}
+}
+
+// keep gives a new value its place.
+func (t *Signals) keep(v *signal) {
+	t.places++
+	v.place = t.places
+	v.before, v.after = t.all.before, &t.all
+	v.before.after, v.after.before = v, v
+}
+
+func (t *Signals) drop(v *signal) {
+	v.before.after, v.after.before = v.after, v.before
+	v.from.drop(v)
 }
 
 func (f *signalSender) find(kind string) *signal {

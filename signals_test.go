@@ -393,3 +393,62 @@ func TestFadedSignalsThatAreSetAgainGoOnInSilence(t *testing.T) {
 		t.Errorf("told %d times; live: %+v", table.Tick(), got)
 	}
 }
+
+// Parts that are told one after the other, while everything goes on changing, tell
+// all that had changed when the first was made, and nobody twice.
+func TestPartsOfSignalsTellEverybodyInTurn(t *testing.T) {
+	table := rollcall.NewSignals(&signalLimits)
+	now := time.Unix(1000, 0)
+	set := func(i, value int) {
+		s := rollcall.Signal{User: "u", Connection: rollcall.ConnectionID(fmt.Sprint("c", i)), Kind: "cursor", Generation: 1}
+		if s.Data = nil; value >= 0 {
+			s.Data = json.RawMessage(fmt.Sprint(value))
+		}
+		if err := table.Set(now, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const n = 40
+	for i := range n {
+		set(i, 0)
+	}
+	from := table.Tick()
+	for i := range n {
+		set(i, 1)
+	}
+	set(7, -1)
+	to := table.Tick()
+	var place rollcall.SignalPlace
+	told := make(map[rollcall.ConnectionID]string)
+	for parts := 1; ; parts++ {
+		part, next, ok := table.Part(now, from, place, 400, nil)
+		if !ok || len(part) == 0 || len(part) > 5 {
+			t.Fatalf("part %d: %d signals, %v", parts, len(part), ok)
+		}
+		for _, s := range part {
+			if _, twice := told[s.Connection]; twice {
+				t.Errorf("%s is told twice", s.Connection)
+			}
+			told[s.Connection] = string(s.Data)
+		}
+		for i := range 5 { // the first ones never rest
+			set(i, 1+parts)
+		}
+		if place = next; place == 0 {
+			break
+		}
+	}
+	if len(told) != n || told["c7"] != "" || told["c30"] != "1" {
+		t.Errorf("told of %d: %v", len(told), told)
+	}
+	rest, place, ok := table.Part(now, to, 0, 1<<20, nil)
+	if !ok || place != 0 || len(rest) != 5 {
+		t.Errorf("after all parts: %d signals, place %d, %v", len(rest), place, ok)
+	}
+	if one, place, _ := table.Part(now, from, 0, 1, nil); len(one) != 1 || place == 0 {
+		t.Errorf("a part without room: %d signals, place %d; want one", len(one), place)
+	}
+	if _, _, ok := table.Part(now, to+1<<20, 0, 400, nil); ok {
+		t.Error("what changed since a tick that never was")
+	}
+}

@@ -91,6 +91,10 @@ type view struct {
 	signals   rollcall.SignalTick
 	signalled bool
 	scoped    bool // it may hold signals of those it looks at
+	// Of a slow stream, which is told in parts: how far it is, 0 if it is through,
+	// and what all parts together bring it to.
+	part   rollcall.SignalPlace
+	partTo rollcall.SignalTick
 }
 
 type viewPhase uint8

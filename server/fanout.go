@@ -13,7 +13,8 @@ type fanout struct {
 	wake chan struct{} // capacity 1; never closed
 
 	mu    sync.Mutex
-	rooms []*room // Guarded by mu. With changes to fan out; room.queued.
+	rooms []*room       // Guarded by mu. With changes to fan out; room.queued.
+	held  []*connection // Guarded by mu. Whose streams could not take all signals; stream.held.
 }
 
 func newFanout(h *hub) *fanout { return &fanout{h: h, wake: make(chan struct{}, 1)} }
@@ -32,12 +33,20 @@ func (f *fanout) signal() {
 	}
 }
 
-func (f *fanout) take() []*room {
+// hold has the next tick write to a stream that could not take all it is due.
+func (f *fanout) hold(c *connection) {
+	f.mu.Lock()
+	f.held = append(f.held, c)
+	f.mu.Unlock()
+	f.signal()
+}
+
+func (f *fanout) take() ([]*room, []*connection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rooms := f.rooms
-	f.rooms = nil
-	return rooms
+	rooms, held := f.rooms, f.held
+	f.rooms, f.held = nil, nil
+	return rooms, held
 }
 
 func (f *fanout) run() {
@@ -71,13 +80,19 @@ func (f *fanout) tick() (wait time.Duration) {
 	now := f.h.clock.now()
 	var due []*connection
 	var early []*room
-	for _, r := range f.take() {
+	rooms, held := f.take()
+	for _, r := range rooms {
 		var w time.Duration
 		if due, w = r.tick(now, due); w > 0 {
 			early = append(early, r)
 			if wait == 0 || w < wait {
 				wait = w
 			}
+		}
+	}
+	for _, c := range held {
+		if c.queued.CompareAndSwap(false, true) {
+			due = append(due, c)
 		}
 	}
 	for _, c := range due {

@@ -298,7 +298,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	c, h := o.c, o.c.h
 	defer c.op.Unlock()
 	now := h.clock.now()
-	s := &stream{c: c, conn: conn, proto: o.proto, plain: o.plain, multi: o.multi}
+	s := &stream{c: c, conn: conn, proto: o.proto, plain: o.plain, multi: o.multi, pace: newPace(conn)}
 	views := o.last.views(o.rooms, o.multi)
 	c.mu.Lock()
 	defer c.mu.Unlock()

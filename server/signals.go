@@ -89,11 +89,28 @@ func (s *stream) appendSignals(b []byte, r *room, v *view, deliveries int, holds
 		}
 		return s.append(b, wire.EventSignals, body), deliveries + 1
 	}
-	if v.signals >= sg.notified && (!moved || v.signals >= sg.table.Tick()) {
+	if v.part == 0 && v.signals >= sg.notified && (!moved || v.signals >= sg.table.Tick()) {
 		return b, deliveries
 	}
+	most := s.pace.allows(r.h.clock.now())
+	if most == 0 {
+		s.holdLocked()
+		return s.appendEnds(b, r, v, deliveries, moved)
+	}
 	e := sg.sinceLocked(r, v.signals)
-	v.signals = e.to
+	if len(e.body) > most {
+		if body, ok := sg.partLocked(r, v, most); ok {
+			if v.part != 0 || len(body) == 0 {
+				s.holdLocked()
+			}
+			b, deliveries = s.appendEnds(b, r, v, deliveries, moved)
+			if len(body) == 0 {
+				return b, deliveries
+			}
+			return s.append(b, wire.EventSignals, body), deliveries + 1
+		}
+	}
+	v.signals, v.part = e.to, 0
 	if len(e.body) == 0 {
 		return b, deliveries
 	}
@@ -144,6 +161,48 @@ func (sg *roomSignals) sinceLocked(r *room, from rollcall.SignalTick) *signalsBo
 	clear(changed)
 	r.h.metrics.signalFrames.Inc()
 	return e
+}
+
+// partLocked is a part of what changed since what the stream was told, of about
+// so many bytes; false if the change is not known. It belongs to one stream.
+func (sg *roomSignals) partLocked(r *room, v *view, most int) ([]byte, bool) {
+	if v.part == 0 {
+		v.partTo = sg.table.Tick()
+	}
+	part, place, ok := sg.table.Part(time.Now(), v.signals, v.part, most, sg.buffer[:0])
+	sg.buffer = part
+	defer clear(part)
+	if !ok {
+		return nil, false
+	}
+	if v.part = place; place == 0 {
+		v.signals = v.partTo
+	}
+	if len(part) == 0 {
+		return nil, true
+	}
+	return wire.AppendSignals(nil, r.id, part, false), true
+}
+
+// appendEnds appends the ends alone, to a stream that has just been told of the
+// roster: nothing is shown of somebody who has left, however slow the link.
+func (s *stream) appendEnds(b []byte, r *room, v *view, deliveries int, moved bool) ([]byte, int) {
+	if !moved {
+		return b, deliveries
+	}
+	ends := r.signals.table.Ends(time.Now(), v.signals, nil)
+	if len(ends) == 0 {
+		return b, deliveries
+	}
+	return s.append(b, wire.EventSignals, wire.AppendSignals(nil, r.id, ends, false)), deliveries + 1
+}
+
+// holdLocked has the stream written to again with the next tick.
+func (s *stream) holdLocked() {
+	if !s.held {
+		s.held = true
+		s.c.h.fanout.hold(s.c)
+	}
 }
 
 // notifyLocked closes what the next fan-out tells.

@@ -48,6 +48,8 @@ type stream struct {
 	rotateAt instant // plain: when the stream is ended so that the client proves itself
 	warned   bool    // that the token ends
 	degraded bool    // it was told that what it sees may be old
+	pace     pace    // how much of the signals it can take
+	held     bool    // there are signals that it could not take yet
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
@@ -74,6 +76,7 @@ func (s *stream) append(b []byte, e wire.Event, body []byte) []byte {
 // pumpLocked writes whatever the stream is due, in one write: its own answers,
 // what changed in its rooms, and then extra, which is not kept.
 func (s *stream) pumpLocked(extra []byte) {
+	s.held = false
 	if s.busy || s.over {
 		s.again = true
 		return
@@ -103,6 +106,7 @@ func (s *stream) pumpLocked(extra []byte) {
 	s.c.h.metrics.deliveries.Add(float64(deliveries))
 	s.c.h.metrics.writes.Inc()
 	n, err := s.conn.TryWrite(b)
+	s.pace.wrote(len(b), s.c.h.clock.now())
 	switch {
 	case err != nil:
 		s.abortLocked()

@@ -190,5 +190,19 @@ func (s *socket) Close() error {
 	return s.conn.Close()
 }
 
+// Unacknowledged is how many bytes the kernel has taken that the other end of the
+// connection has not acknowledged; ok is false where that cannot be told
+// (HTTP/2, other systems than Linux). Safe for concurrent use.
+func (s *socket) Unacknowledged() (n int, ok bool) {
+	raw := s.raw
+	if raw == nil && s.conn != nil {
+		raw = rawConn(baseConn(s.conn))
+	}
+	if raw == nil {
+		return 0, false
+	}
+	return unacknowledged(raw)
+}
+
 // RemoteAddr implements [Conn].
 func (s *socket) RemoteAddr() string { return s.conn.RemoteAddr().String() }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,4 +25,15 @@ func limitUnsent(conn *net.TCPConn) {
 		// An old kernel refuses; then the send buffer is the only bound.
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsent)
 	})
+}
+
+// unacknowledged is how many bytes the kernel has taken that the other end has
+// not acknowledged; ok is false if it does not say.
+func unacknowledged(raw syscall.RawConn) (n int, ok bool) {
+	err := raw.Control(func(fd uintptr) {
+		var err error
+		n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		ok = err == nil
+	})
+	return n, ok && err == nil
 }

@@ -2,7 +2,12 @@
 
 package transport
 
-import "net"
+import (
+	"net"
+	"syscall"
+)
 
 // Elsewhere the send buffer of the system is the only bound.
 func limitUnsent(*net.TCPConn) {}
+
+func unacknowledged(syscall.RawConn) (int, bool) { return 0, false }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy is a TCP proxy before a server. It knows nothing of what passes.
@@ -17,6 +18,7 @@ type Proxy struct {
 	mu   sync.Mutex
 	pair []*proxied // Guarded by mu.
 	down bool       // Guarded by mu. New connections are refused.
+	rate int        // Guarded by mu. Bytes a second to the client of a new connection; 0: as they come.
 }
 
 // proxied is one connection through the proxy: a link to the client and one to
@@ -45,13 +47,17 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.mu.Lock()
-		down := p.down
+		down, rate := p.down, p.rate
 		p.mu.Unlock()
 		if down {
 			c.Close()
 			continue
 		}
-		s, err := net.Dial("tcp", p.to)
+		dial := net.Dialer{}
+		if rate > 0 {
+			dial.Control = narrow
+		}
+		s, err := dial.Dial("tcp", p.to)
 		if err != nil {
 			c.Close()
 			continue
@@ -61,7 +67,13 @@ func (p *Proxy) accept() {
 		p.pair = append(p.pair, both)
 		p.mu.Unlock()
 		p.wg.Go(func() { p.copy(both.client, both.server) })
-		p.wg.Go(func() { p.copy(both.server, both.client) })
+		p.wg.Go(func() {
+			if rate > 0 {
+				p.drip(both.server, both.client, rate)
+			} else {
+				p.copy(both.server, both.client)
+			}
+		})
 	}
 }
 
@@ -73,6 +85,32 @@ func (p *Proxy) copy(from, to *link) {
 			tcp.CloseWrite()
 		}
 	}
+}
+
+// dripEvery is how often bytes pass on a slow link.
+const dripEvery = 20 * time.Millisecond
+
+// drip forwards one direction as a slow link does: so many bytes a second. What
+// has not passed waits at the sender, but for what a socket takes at least.
+func (p *Proxy) drip(from, to *link, rate int) {
+	tick := time.NewTicker(dripEvery)
+	defer tick.Stop()
+	b := make([]byte, max(1, rate*int(dripEvery)/int(time.Second)))
+	for {
+		n, err := from.Read(b)
+		if _, refused := to.Write(b[:n]); err != nil || refused != nil {
+			to.Close()
+			return
+		}
+		<-tick.C
+	}
+}
+
+// Slow has new connections pass so many bytes a second to the client.
+func (p *Proxy) Slow(bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = bytesPerSecond
 }
 
 func (p *Proxy) each(do func(*proxied)) {
