@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"rollcall"
+	"rollcall/server/auth"
 	"rollcall/store"
 	"rollcall/wire"
 )
@@ -181,6 +183,34 @@ func (a *answered) tell(w http.ResponseWriter) {
 	}
 	w.WriteHeader(a.Status)
 	w.Write(a.Body)
+}
+
+// prove tells the node of a connection that its client lives, and reports whether it
+// has the connection.
+func (f *forwarder) prove(resume auth.Resume, signed string) bool {
+	if f.nodes == nil {
+		return false
+	}
+	id, answer, done := f.await(1)
+	defer done()
+	message, err := json.Marshal(call{
+		From: f.s.h.node, ID: id, Method: http.MethodPost, Header: map[string]string{"Rollcall-Resume": signed},
+		Path: "/v1/connections/" + url.PathEscape(string(resume.Connection)) + "/beat",
+	})
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(f.s.h.ctx, inquireWithin)
+	defer cancel()
+	if heard, err := f.nodes.Send(ctx, resume.Node, message); err != nil || heard == 0 {
+		return false
+	}
+	select {
+	case a := <-answer:
+		return a.Status == http.StatusNoContent
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func isRelease(r *http.Request) bool {

@@ -15,6 +15,7 @@ import (
 
 	"rollcall"
 	"rollcall/server/auth"
+	"rollcall/server/transport"
 	"rollcall/store"
 )
 
@@ -263,4 +264,38 @@ func TestALeaveAfterTheNodeHasDied(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A WebSocket, whose address names no room, is turned away by a node that does not
+// know it: by its own node, or by the store, it keeps what it holds.
+func TestWhoIsTurnedAwayKeepsTheLeasesOfAnotherNode(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			one, two := twoNodes(t)
+			ana := one.arrive("ana", []rollcall.RoomID{"lobby", "kitchen"}, func(a *arrival) { a.proto = protocolWS })
+			ana.st.c.mu.Lock()
+			resume := one.h.sign(ana.st.c, ana.st.no)
+			ana.st.c.mu.Unlock()
+			ana.ends(transport.Cut)
+			if dead {
+				p := one.h.store.(half).pair
+				p.mu.Lock()
+				delete(p.hears, "one")
+				p.mu.Unlock()
+				one.h.connections.remove(ana.st.c)
+			}
+			for range 3 {
+				time.Sleep(20 * time.Second)
+				two.s.keep(resume, nil)
+			}
+			time.Sleep(20 * time.Second)
+			if here, there := one.here("lobby"), one.here("kitchen"); len(here)+len(there) != 2 {
+				t.Errorf("dead %v: in the rooms are %q and %q, want ana in both", dead, here, there)
+			}
+			time.Sleep(20 * time.Second)
+			if here := one.here("lobby"); len(here) != 0 {
+				t.Errorf("dead %v: %q are there for ever", dead, here)
+			}
+		})
+	}
 }

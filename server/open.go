@@ -133,6 +133,46 @@ func (h *hub) keep(ctx context.Context, a *arrival) {
 	}
 }
 
+// keep takes a WebSocket that is turned away for the sign of life that it is. Its
+// address names no rooms, so its node is told; if that has ended, it is granted
+// again what it holds in the rooms where its user is. identity is nil if it has not
+// said yet who it is.
+func (s *Server) keep(signed string, identity *auth.Identity) {
+	h := s.h
+	resume, err := h.signer.Verify(signed)
+	if err != nil || identity != nil && resume.User != identity.User {
+		return
+	}
+	c := h.connections.get(resume.Connection)
+	switch {
+	case c != nil && (!h.shared || resume.Node == h.node):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.proveLocked(h.clock.now())
+		return
+	case !h.shared:
+		return
+	case identity == nil:
+		identity = &auth.Identity{User: resume.User}
+	}
+	h.errands.add(string(resume.Connection), func() {
+		if resume.Node != h.node && s.forward.prove(resume, signed) {
+			return
+		}
+		a := arrival{identity: identity, last: lastEvent{resume: signed}, proto: protocolWS, multi: true}
+		at, err := h.whereabouts(h.ctx, []rollcall.UserID{resume.User})
+		if err != nil {
+			return
+		}
+		for _, room := range at.Users[0].Rooms {
+			a.rooms = append(a.rooms, entry{room: room.Room})
+		}
+		if len(a.rooms) > 0 {
+			h.keep(h.ctx, &a)
+		}
+	})
+}
+
 // isOf reports whether a resume secret is good and of the user.
 func (h *hub) isOf(resume string, user rollcall.UserID) bool {
 	r, err := h.signer.Verify(resume)

@@ -89,6 +89,15 @@ func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *r
 		s.keeper().waiting.add(c)
 		return s.expectedLocked(), nil
 	}
+	if err != nil && err.Code == rollcall.CodeGone && c.isLost(ctx, s) {
+		// The store has forgotten the lease: the grant takes the set along.
+		c.regrant(s.id, op.Generation)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if s.leased() {
+			return s.expectedLocked(), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +108,19 @@ func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *r
 	defer c.mu.Unlock()
 	s.member = res.Member
 	return res.Member, nil
+}
+
+// isLost reports whether the store knows nothing of the lease of s, not even of its
+// end: it has lost its memory. Called with c.op held.
+func (c *connection) isLost(ctx context.Context, s *sub) bool {
+	c.mu.Lock()
+	lease := s.lease
+	renewals := []rollcall.Renewal{{Lease: &lease, Age: max(c.h.clock.now().sub(c.evidence), 0)}}
+	c.mu.Unlock()
+	if s.keeper().note(ctx, c.h.store.Renew(ctx, renewals)) != nil {
+		return false
+	}
+	return renewals[0].Outcome == rollcall.Lost
 }
 
 // expectedLocked is the member that a set which waits will lead to, as far as

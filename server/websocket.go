@@ -134,13 +134,7 @@ func (ss *session) turnAway(v verdict, identity *auth.Identity) {
 	if v == refusedDraining {
 		reason = wire.ByeDraining
 	}
-	if identity != nil {
-		if c := ss.s.h.resumed(&arrival{identity: identity, last: ss.last}); c != nil {
-			c.mu.Lock()
-			c.proveLocked(ss.s.h.clock.now())
-			c.mu.Unlock()
-		}
-	}
+	ss.s.keep(ss.last.resume, identity)
 	b := wire.AppendWS(nil, wire.EventBye, wire.AppendBye(nil, reason, ss.s.h.retry()))
 	ss.conn.TryWrite(wire.AppendWSClose(b, byeCodes[reason], string(reason)))
 	ss.conn.CloseAfter(closeLinger)
