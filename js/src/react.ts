@@ -13,6 +13,7 @@ import {
   useSyncExternalStore,
 } from 'react'
 import { type LostConnectionEvent, onLostConnection } from './adapter/lost.ts'
+import { onlineOf } from './adapter/online.ts'
 import type { Relay } from './adapter/relay.ts'
 import { Seat } from './adapter/seat.ts'
 import type {
@@ -21,6 +22,8 @@ import type {
   JsonObject,
   Member,
   Mode,
+  PageOptions,
+  PageState,
   RoomOptions,
   SignalOptions,
   Signals,
@@ -155,6 +158,42 @@ export function useCount(): number {
 /** `full`: everyone is named; `counts`: only `useCount` and `room.sample`; null: not known yet. */
 export function useRoomMode(): Mode | null {
   return useSelected(useRoom().mode)
+}
+
+/** Any store of a room, as `useStore(useRoom().health)`. */
+export function useStore<T>(store: Relay<T>): T {
+  return useSelected(store)
+}
+
+/** A window on the roster, current while mounted; `next` and `more` as of `room.page`. */
+export function usePage(options: PageOptions = {}): PageState & { next(): void; more(): void } {
+  const room = useRoom()
+  const { limit, cursor } = options
+  const page = useMemo(
+    () => room.page({ ...(limit === undefined ? {} : { limit }), ...(cursor == null ? {} : { cursor }) }),
+    [room, limit, cursor],
+  )
+  useEffect(() => page.attach(), [page])
+  const state = useSelected<PageState>(page)
+  return useMemo(() => ({ ...state, next: page.next, more: page.more }), [page, state])
+}
+
+/** Which of these users are here, by name. The list may be written in place. */
+export function useContacts(users: readonly string[]): readonly Member[] {
+  const room = useRoom()
+  const key = JSON.stringify(users)
+  const contacts = useMemo(() => room.contacts(JSON.parse(key)), [room, key])
+  useEffect(() => contacts.attach(), [contacts])
+  return useSelected(contacts)
+}
+
+/** Who of these users is online in any room, and how; needs no `RoomProvider`. */
+export function useOnline(users: readonly string[]): ReadonlyMap<string, Status> {
+  const client = useClient()
+  const key = JSON.stringify(users)
+  const online = useMemo(() => onlineOf(client, JSON.parse(key)), [client, key])
+  useEffect(() => online.attach(), [online])
+  return useSelected(online)
 }
 
 /** The state of the connection. */

@@ -1,6 +1,7 @@
 import { type Accessor, createSignal, onCleanup, onMount } from 'solid-js'
+import type { Opening } from './adapter/opening.ts'
 import { Seat, type StoreName, storeNames, type ValueOf } from './adapter/seat.ts'
-import type { Client, Readable, RoomOptions } from './core/index.ts'
+import type { Client, Readable, RoomOptions, Watch } from './core/index.ts'
 
 /** A room in Solid: its stores as accessors. */
 export type SolidRoom = {
@@ -25,3 +26,11 @@ export function fromReadable<T>(store: Readable<T>): Accessor<T> {
   onCleanup(store.subscribe((next) => write(() => next)))
   return value
 }
+
+/** A window of a room, as `createOpening(room.room.page())`, open while the component is mounted. */
+export function createOpening<S, T, W extends Watch<T>>(opening: Opening<S, T, W>): Accessor<T> {
+  onMount(() => onCleanup(opening.attach()))
+  return fromReadable(opening)
+}
+
+export { onlineOf } from './adapter/online.ts'

@@ -1,6 +1,7 @@
 import { onMount } from 'svelte'
+import type { Opening } from './adapter/opening.ts'
 import { Seat } from './adapter/seat.ts'
-import type { Client, RoomOptions } from './core/index.ts'
+import type { Client, RoomOptions, Watch } from './core/index.ts'
 
 /**
  * Is in the room while the component is mounted. Call it while the component is made; its stores are
@@ -17,3 +18,11 @@ export function enterRoom(client: Client, id: string, options: RoomOptions = {})
   onMount(seat.attach)
   return seat
 }
+
+/** A window of a room, as `openWindow(room.page())`, open while the component is mounted: a store too. */
+export function openWindow<S, T, W extends Watch<T>, O extends Opening<S, T, W>>(opening: O): O {
+  onMount(opening.attach)
+  return opening
+}
+
+export { onlineOf } from './adapter/online.ts'

@@ -1,6 +1,7 @@
 import { type MaybeRefOrGetter, onScopeDispose, type ShallowRef, shallowRef, toValue, watch } from 'vue'
+import type { Opening } from './adapter/opening.ts'
 import { Seat, type StoreName, storeNames, type ValueOf } from './adapter/seat.ts'
-import type { Client, Readable, RoomOptions } from './core/index.ts'
+import type { Client, Readable, RoomOptions, Watch } from './core/index.ts'
 
 /** A room in Vue: its stores as shallow refs. What did not change is the same object. */
 export type VueRoom = {
@@ -43,5 +44,13 @@ export function useReadable<T>(store: MaybeRefOrGetter<Readable<T>>): Readonly<S
   return value
 }
 
+/** A window of a room, as `useOpening(room.value.page())`, open until the scope is disposed of. */
+export function useOpening<S, T, W extends Watch<T>>(opening: Opening<S, T, W>): Readonly<ShallowRef<T>> {
+  onScopeDispose(enter(opening))
+  return useReadable(opening)
+}
+
 /** On a server nothing is entered. */
-const enter = (seat: Seat) => (typeof document === 'undefined' ? () => {} : seat.attach())
+const enter = (held: Pick<Seat, 'attach'>) => (typeof document === 'undefined' ? () => {} : held.attach())
+
+export { onlineOf } from './adapter/online.ts'

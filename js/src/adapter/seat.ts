@@ -7,7 +7,17 @@ import { type Health, healthy, type RoomEvents, type RoomStores } from '../core/
 import type { Room, RoomOptions } from '../core/room.ts'
 import type { SignalOptions, Signals } from '../core/signals.ts'
 import type { Readable } from '../core/store.ts'
+import {
+  checkUsers,
+  emptyPage,
+  maxContacts,
+  nobody,
+  type Page,
+  type PageOptions,
+  type PageState,
+} from '../core/window.ts'
 import { hold } from './hold.ts'
+import { type Openable, Opening } from './opening.ts'
 import { Relay } from './relay.ts'
 
 interface Listener {
@@ -32,7 +42,10 @@ export type StoreName = (typeof storeNames)[number]
 export type ValueOf<K extends StoreName> = RoomStores[K] extends Readable<infer T> ? T : never
 
 const silence: Signals = new Map()
-const nobody: readonly Member[] = []
+
+/** A window of a seat; `attach` opens it. */
+export type SeatContacts = Opening<Room, readonly Member[]>
+export type SeatPage = Opening<Room, PageState, Page> & Pick<Page, 'next' | 'more'>
 
 /**
  * A room as a component holds it. It can be made while rendering, since that opens nothing, also on
@@ -54,6 +67,7 @@ export class Seat implements RoomStores {
   readonly #options: RoomOptions
   readonly #listeners = new Set<Listener>()
   readonly #signals = new Map<string, Relay<Signals>>()
+  readonly #openings = new Set<Openable<Room>>()
   #room: Room | null = null
   /** The newest room, also after it was let go of. */
   #entered: Room | null = null
@@ -87,8 +101,10 @@ export class Seat implements RoomStores {
     this.#room = room
     this.#follow(room)
     for (const listener of this.#listeners) listener.stop = listener.on(room)
+    for (const opening of this.#openings) opening.start(room)
     return () => {
       for (const listener of this.#listeners) listener.stop()
+      for (const opening of this.#openings) opening.stop()
       if (this.#room === room) this.#room = null
       release()
     }
@@ -130,6 +146,19 @@ export class Seat implements RoomStores {
     return relay
   }
 
+  /** A window on the roster, open while it is attached and the room is entered. */
+  page(options: PageOptions = {}): SeatPage {
+    const open = (room: Room) => room.page(options)
+    const page = new Opening<Room, PageState, Page>(emptyPage, this.#add, open)
+    return Object.assign(page, { next: () => page.watch?.next(), more: () => page.watch?.more() })
+  }
+
+  /** Which of these users are here, while it is attached and the room is entered. */
+  contacts(users: readonly string[]): SeatContacts {
+    checkUsers(users, maxContacts)
+    return new Opening<Room, readonly Member[]>(nobody, this.#add, (room) => room.contacts(users))
+  }
+
   /** Listens until the returned function is called, whenever the room is entered. */
   on<K extends keyof RoomEvents>(type: K, fn: (event: RoomEvents[K]) => void): () => void {
     const listener: Listener = { on: (room) => room.on(type, fn), stop: () => {} }
@@ -138,6 +167,15 @@ export class Seat implements RoomStores {
     return () => {
       listener.stop()
       this.#listeners.delete(listener)
+    }
+  }
+
+  readonly #add = (opening: Openable<Room>): (() => void) => {
+    this.#openings.add(opening)
+    if (this.#room !== null) opening.start(this.#room)
+    return () => {
+      this.#openings.delete(opening)
+      opening.stop()
     }
   }
 

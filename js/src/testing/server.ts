@@ -216,6 +216,7 @@ export class FakeServer {
   forget(connection: FakeConnection, reason: string): void {
     if (connection.grace) clearTimeout(connection.grace)
     this.connections.delete(connection.id)
+    connection.port = null
     const rooms = [...connection.leases.keys()]
     for (const room of rooms) this.#endSignals(room, (signal) => signal.connection === connection.id)
     connection.leases.clear()
