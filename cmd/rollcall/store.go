@@ -79,10 +79,10 @@ func redacted(address string) string {
 	if !ok {
 		return "(no address)"
 	}
+	rest, _, _ = strings.Cut(rest, "?") // may have a password too
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		rest = rest[i+1:]
 	}
-	rest, _, _ = strings.Cut(rest, "?")
 	if _, err := url.Parse(scheme + "://" + rest); err != nil && !strings.Contains(rest, ",") {
 		return scheme + "://"
 	}

@@ -151,13 +151,12 @@ const (
 // Examine connects to a store and tries what a node needs of it. It leaves nothing
 // there. The error is that of the connection.
 func Examine(ctx context.Context, url string) (*Examination, error) {
-	option, err := parseURL(url)
+	option, err := option(url, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	option.Dialer.Timeout, option.ConnWriteTimeout = 5*time.Second, 5*time.Second
 	// What an older server lacks must not keep it from saying what it is.
-	option.DisableRetry, option.DisableCache = true, true
+	option.DisableRetry = true
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store: %w", err)
@@ -291,6 +290,9 @@ func Away(err error) bool {
 		word, _, _ := strings.Cut(refused.Error(), " ")
 		return word == "LOADING" || word == "CLUSTERDOWN"
 	}
+	if insecure(err.Error()) {
+		return false
+	}
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
 }
@@ -342,6 +344,11 @@ func Fault(ctx context.Context, url string, err error) string {
 	return ""
 }
 
+// insecure reports whether an error is one of TLS or of a certificate.
+func insecure(text string) bool {
+	return strings.Contains(text, "tls:") || strings.Contains(text, "x509:")
+}
+
 func notRedis(text string) bool { return strings.Contains(text, "unknown message type") }
 
 // Hint is what to do about an error of Open or Examine; "" if nobody knows.
@@ -350,9 +357,9 @@ func Hint(err error) string {
 		word, _, _ := strings.Cut(refused.Error(), " ")
 		switch word {
 		case "WRONGPASS":
-			return "user or password are wrong: redis://USER:PASSWORD@HOST:PORT, with what is special in them percent-encoded"
+			return "user or password are wrong: redis://USER:PASSWORD@HOST:PORT, with what is special in them percent-encoded; those of sentinels are ?sentinelUser=USER&sentinelPassword=PASSWORD"
 		case "NOAUTH":
-			return "it wants a password: redis://:PASSWORD@HOST:PORT"
+			return "it wants a password: redis://:PASSWORD@HOST:PORT; sentinels by ?sentinelPassword=PASSWORD"
 		case "NOPERM":
 			return "the user lacks rights: it needs ~{p* ~rollcall:* &{p* &rollcall:* +@all -@admin -@dangerous +info"
 		case "LOADING":
@@ -380,9 +387,11 @@ func Hint(err error) string {
 	case notRedis(text):
 		return "is the port right? It is 6379 if not given"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "it hangs up: is it rediss:// with TLS?"
-	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
-		return "redis:// is without TLS, and rediss:// with it, by a certificate that this machine trusts"
+		return "it hangs up: is it rediss:// with TLS? Does it ask for a certificate (?cert=FILE&key=FILE)?"
+	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
+		return "it asks for a certificate of ours: rediss://HOST:PORT?cert=FILE&key=FILE"
+	case insecure(text):
+		return "redis:// is without TLS, and rediss:// with it, by a certificate that this machine trusts, or one of ?ca=FILE"
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return "nothing answers there: is a firewall in between, or is it rediss:// with TLS?"
 	}

@@ -28,6 +28,7 @@ func (s *Store) Listen(node string, fn func(message []byte)) {
 		once.Do(func() { close(subscribed) })
 	})
 	s.wg.Go(func() {
+		var told time.Time
 		for s.ctx.Err() == nil {
 			var cmd rueidis.Completed
 			if s.cluster {
@@ -35,7 +36,11 @@ func (s *Store) Listen(node string, fn func(message []byte)) {
 			} else {
 				cmd = s.client.B().Subscribe().Channel(s.nodeChannel(node)).Build()
 			}
-			s.client.Receive(ctx, cmd, func(m rueidis.PubSubMessage) { fn([]byte(m.Message)) })
+			err := s.client.Receive(ctx, cmd, func(m rueidis.PubSubMessage) { fn([]byte(m.Message)) })
+			if s.ctx.Err() == nil && time.Since(told) >= tellEvery {
+				s.o.Logger.Warn("what other nodes say is not heard", "error", err, "hint", Hint(err))
+				told = time.Now()
+			}
 			select {
 			case <-s.ctx.Done():
 			case <-time.After(100*time.Millisecond + rand.N(200*time.Millisecond)):

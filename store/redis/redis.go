@@ -52,8 +52,9 @@ var (
 // works.
 type Options struct {
 	// URL is where the store is: redis://user:password@host:port/db, rediss://
-	// for TLS, several hosts with commas between them for a cluster,
-	// redis+sentinel://h1:p1,h2:p2/master for Sentinel.
+	// for TLS (?ca=FILE&cert=FILE&key=FILE), several hosts with commas between
+	// them for a cluster, redis+sentinel://h1:p1,h2:p2/master for Sentinel
+	// (?sentinelUser=USER&sentinelPassword=PASSWORD&db=NUMBER).
 	URL string
 	// Timing, Limits and Modes; the zero values mean the defaults. Rules are
 	// exceptions to Modes.
@@ -138,12 +139,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	option, err := parseURL(o.URL)
+	option, err := option(o.URL, o.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	option.ConnWriteTimeout = o.Timeout
-	option.Dialer.Timeout = o.Timeout
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store: %w", err)

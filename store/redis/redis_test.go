@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,6 +24,9 @@ import (
 // startServer starts a real server on a free port and returns its address.
 func startServer(t testing.TB, binary string, args ...string) (addr string, proc *os.Process) {
 	t.Helper()
+	if binary == "redis-server" {
+		binary = cmp.Or(os.Getenv("ROLLCALL_REDIS_SERVER"), binary) // as the tests of whole systems do
+	}
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		t.Fatalf("%s is missing: install it, or run script/setup", binary)

@@ -31,14 +31,11 @@ func (s *Store) signalClient() (rueidis.Client, error) {
 	if l.client != nil || s.ctx.Err() != nil {
 		return l.client, s.ctx.Err()
 	}
-	option, err := parseURL(s.o.URL)
+	option, err := option(s.o.URL, s.o.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	option.ConnWriteTimeout = s.o.Timeout
-	option.Dialer.Timeout = s.o.Timeout
 	option.PipelineMultiplex = -1 // one connection
-	option.DisableCache = true
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store: %w", err)

@@ -1,14 +1,41 @@
 package redis
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// parseURL reads where the store is. Errors never contain the password.
+// parameters are what the query of a URL may have; the files are read at the start.
+var parameters = []string{
+	"db",                               // the number of the database
+	"sentinelUser", "sentinelPassword", // for the sentinels; those before the @ are for the servers of the data
+	"ca",          // file of certificates that sign the server's, in place of those that the machine trusts
+	"cert", "key", // files of our own certificate and its key, for servers that ask for one
+	"skip_verify", // whoever the server is, for tests
+}
+
+// topologyEvery is how often the sentinels are asked who the master is, in case
+// their word of a change was missed.
+const topologyEvery = 5 * time.Second
+
+// option is how to connect to the store of a URL.
+func option(text string, timeout time.Duration) (rueidis.ClientOption, error) {
+	o, err := parseURL(text)
+	o.ConnWriteTimeout, o.Dialer.Timeout, o.Sentinel.Dialer.Timeout = timeout, timeout, timeout
+	o.DisableCache = true // nothing is tracked
+	return o, err
+}
+
+// parseURL reads where the store is. Errors never contain a password.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -24,8 +51,18 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	default:
 		return rueidis.ClientOption{}, fmt.Errorf("a store of kind %q is not known; it is redis, rediss or redis+sentinel", scheme)
 	}
+	rest, raw, _ := strings.Cut(rest, "?")
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return rueidis.ClientOption{}, fmt.Errorf("what follows the ? in the address of the store cannot be read")
+	}
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			return rueidis.ClientOption{}, fmt.Errorf("the address of the store has no %q; it has %s", name, strings.Join(parameters, ", "))
+		}
+	}
 	hosts, path := rest, ""
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		hosts, path = rest[:i], rest[i:]
 	}
 	user := ""
@@ -39,42 +76,65 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 			list[i] += ":6379"
 		}
 	}
+	master := ""
 	if sentinel {
-		return sentinelOption(scheme, user, list, path)
+		if master, err = url.PathUnescape(strings.TrimPrefix(path, "/")); err != nil || master == "" {
+			return rueidis.ClientOption{}, fmt.Errorf("the name of the master is missing: redis+sentinel://HOST:PORT,.../MASTER")
+		}
+		path = ""
 	}
-	option, err := rueidis.ParseURL(scheme + "://" + user + list[0] + path)
+	o, err := rueidis.ParseURL(scheme + "://" + user + list[0] + path + "?" + url.Values{"db": query["db"], "skip_verify": query["skip_verify"]}.Encode())
 	if err != nil {
-		return option, badURL(err)
+		return o, badURL(err)
 	}
-	option.InitAddress = list
-	return option, nil
+	o.InitAddress = list
+	if err := secure(&o, query); err != nil {
+		return o, err
+	}
+	if sentinel {
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: master, TLSConfig: o.TLSConfig, TopologyRefreshInterval: topologyEvery,
+			Username: query.Get("sentinelUser"), Password: query.Get("sentinelPassword"),
+		}
+	} else if query.Has("sentinelUser") || query.Has("sentinelPassword") {
+		return o, fmt.Errorf("sentinelUser and sentinelPassword are for redis+sentinel://")
+	}
+	return o, nil
 }
 
-func sentinelOption(scheme, user string, hosts []string, path string) (rueidis.ClientOption, error) {
-	master, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
-	if master == "" {
-		return rueidis.ClientOption{}, fmt.Errorf("the name of the master is missing: redis+sentinel://HOST:PORT,.../MASTER")
+// secure reads the certificates that a URL names.
+func secure(o *rueidis.ClientOption, query url.Values) error {
+	ca, cert, key := query.Get("ca"), query.Get("cert"), query.Get("key")
+	if o.TLSConfig == nil {
+		if ca+cert+key != "" {
+			return fmt.Errorf("ca, cert and key are for rediss://")
+		}
+		return nil
 	}
-	name, err := url.PathUnescape(master)
-	if err != nil {
-		return rueidis.ClientOption{}, fmt.Errorf("the name of the master cannot be read")
+	o.TLSConfig.ServerName = "" // that of each host
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return fmt.Errorf("the ca of the store: %w", err)
+		}
+		o.TLSConfig.RootCAs = x509.NewCertPool()
+		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("the ca of the store: %s has no certificate", ca)
+		}
 	}
-	text := scheme + "://" + user + hosts[0]
-	if query != "" {
-		text += "?" + query
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return fmt.Errorf("the cert and key for the store: %w", err)
+		}
+		o.TLSConfig.Certificates = []tls.Certificate{pair}
 	}
-	option, err := rueidis.ParseURL(text)
-	if err != nil {
-		return option, badURL(err)
-	}
-	option.InitAddress = hosts
-	option.Sentinel = rueidis.SentinelOption{MasterSet: name, TLSConfig: option.TLSConfig}
-	return option, nil
+	return nil
 }
 
 // badURL keeps the text of the URL, which may have a password, out of an error.
 func badURL(err error) error {
-	if u, ok := err.(*url.Error); ok {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	return fmt.Errorf("the address of the store cannot be read: %w", err)

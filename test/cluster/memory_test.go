@@ -157,13 +157,14 @@ func TestFailoverLosesWrites(t *testing.T) {
 	r.store = replica
 }
 
-// TestSentinelFailover: the nodes find the new master by themselves.
+// TestSentinelFailover: the nodes find the new master by themselves. The servers
+// want a password, and the sentinels another one.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
-	master := startRedis(t)
-	replica := startRedis(t, "--replicaof", "127.0.0.1 "+master.port)
+	master := startRedis(t, "--requirepass", "of the data", "--masterauth", "of the data")
+	replica := startRedis(t, "--requirepass", "of the data", "--masterauth", "of the data", "--replicaof", "127.0.0.1 "+master.port)
 	replica.await("master_link_status:up", "INFO", "replication")
-	url := "redis+sentinel://"
+	url := "redis+sentinel://:of%20the%20data@"
 	var sentinels []*redis
 	for i := range 3 {
 		s := startSentinel(t, master)
@@ -183,7 +184,7 @@ func TestSentinelFailover(t *testing.T) {
 			return table["num-other-sentinels"] == "2" && table["num-slaves"] == "1"
 		})
 	}
-	r := newRig(t, plan{store: master, url: url + "/rollcall"})
+	r := newRig(t, plan{store: master, url: url + "/rollcall?sentinelPassword=watch&db=3"})
 	r.watch(room)
 	r.fill(6)
 	r.calm()
@@ -209,9 +210,11 @@ func startSentinel(t *testing.T, master *redis) *redis {
 sentinel monitor rollcall 127.0.0.1 %s 2
 sentinel down-after-milliseconds rollcall 1000
 sentinel failover-timeout rollcall 5000
-`, master.port))
+sentinel auth-pass rollcall "%s"
+requirepass watch
+`, master.port, master.pass))
 	return startRedisBy(t, func(cmd *exec.Cmd) error {
-		cmd.Args = append([]string{"redis-server", file, "--sentinel"}, "--port", portOf(cmd.Args), "--bind", "127.0.0.1")
+		cmd.Args = append([]string{cmd.Args[0], file, "--sentinel"}, "--port", portOf(cmd.Args), "--bind", "127.0.0.1")
 		return launch(cmd)
-	})
+	}, "--requirepass", "watch")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ type redis struct {
 	cmd    *exec.Cmd
 	out    *strings.Builder
 	exited chan struct{} // closed when it has been waited for
+	pass   string        // that it wants; "": none
 }
 
 // startRedis starts a redis-server that keeps nothing on disk.
@@ -35,6 +37,9 @@ func startRedis(t testing.TB, args ...string) *redis {
 func startRedisBy(t testing.TB, launch func(*exec.Cmd) error, args ...string) *redis {
 	t.Helper()
 	r := &redis{t: t, port: freePort(t), launch: launch}
+	if i := slices.Index(args, "--requirepass"); i >= 0 {
+		r.pass = args[i+1]
+	}
 	r.args = append([]string{
 		"--port", r.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
 		"--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes",
@@ -47,7 +52,7 @@ func startRedisBy(t testing.TB, launch func(*exec.Cmd) error, args ...string) *r
 // start starts the server, the first time or again.
 func (r *redis) start() {
 	r.t.Helper()
-	r.cmd, r.out, r.exited = exec.Command("redis-server", r.args...), &strings.Builder{}, make(chan struct{})
+	r.cmd, r.out, r.exited = exec.Command(harness.RedisServer(), r.args...), &strings.Builder{}, make(chan struct{})
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	if err := r.launch(r.cmd); err != nil {
 		r.t.Fatalf("%v (this test needs redis-server: script/setup)", err)
@@ -94,6 +99,20 @@ func (r *redis) try(args ...string) (reply, error) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(soon))
+	in := bufio.NewReader(conn)
+	if r.pass != "" {
+		if a, err := ask(conn, in, "AUTH", r.pass); err != nil || a.text != "OK" {
+			return a, err
+		}
+	}
+	a, err := ask(conn, in, args...)
+	if err == nil && (a.kind == '-' || a.kind == '!') {
+		err = fmt.Errorf("%s: %s", args[0], a.text)
+	}
+	return a, err
+}
+
+func ask(conn net.Conn, in *bufio.Reader, args ...string) (reply, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -102,10 +121,7 @@ func (r *redis) try(args ...string) (reply, error) {
 	if _, err := conn.Write([]byte(b.String())); err != nil {
 		return reply{}, err
 	}
-	a, _, err := readReply(bufio.NewReader(conn), nil)
-	if err == nil && (a.kind == '-' || a.kind == '!') {
-		err = fmt.Errorf("%s: %s", args[0], a.text)
-	}
+	a, _, err := readReply(in, nil)
 	return a, err
 }
 
