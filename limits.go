@@ -50,6 +50,9 @@ type Limits struct {
 	TokenLife    time.Duration // the longest life of a token (24 h): a revocation is forgotten after it
 	SeenUsers    int           // users of whom a store in memory knows when they were last seen (1,000,000): the oldest are forgotten
 
+	MinWindow, MaxWindow time.Duration // of an audience (1 min to 1 h): clamped; longer ago nobody is remembered
+	AudienceRooms        int           // rooms whose audience a store in memory remembers (100,000): the oldest are forgotten
+
 	EventStreams int // streams of events for back ends, of one node (64): rate_limited
 	EventBacklog int // bytes of events that a reader is behind (1 MiB): `bye slow`
 
@@ -68,6 +71,7 @@ func DefaultLimits() Limits {
 		CountRooms: 500, LookupUsers: 1000, PageMembers: 200, PageRooms: 200,
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour,
 		Pages: 4, Contacts: 200, WatchedUsers: 200, MaxBan: 24 * time.Hour, TokenLife: 24 * time.Hour, SeenUsers: 1_000_000,
+		MinWindow: time.Minute, MaxWindow: time.Hour, AudienceRooms: 100_000,
 		EventStreams: 64, EventBacklog: 1 << 20,
 		Connections: 20000, AcceptsPerSecond: 1000,
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"rollcall"
 	"rollcall/wire"
 )
 
@@ -44,6 +45,20 @@ func (c *Client) Rooms(ctx context.Context, prefix, cursor string, limit int) (R
 		return RoomsPage{}, fmt.Errorf("list rooms: %w", err)
 	}
 	return page, nil
+}
+
+// Audience is how many distinct users were in a room within a window.
+type Audience = wire.Audience
+
+// Audience reads how many distinct users held a lease in a room at any time within
+// a window until now (0: that of the server, 5 min; it has a least and a most). A
+// small audience is exact, and its StandardError 0.
+func (c *Client) Audience(ctx context.Context, room rollcall.RoomID, window time.Duration) (Audience, error) {
+	query := url.Values{}
+	if window > 0 {
+		query.Set("windowMs", strconv.FormatInt(max(window.Milliseconds(), 1), 10))
+	}
+	return read(c, ctx, "read audience of room", room, query, nil, wire.DecodeAudience, "audience")
 }
 
 // Happening is one event of the feed for back ends: occupied, vacated, join, leave,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,8 +23,10 @@ func TestReads(t *testing.T) {
 		"GET /v1/rooms/doc%2F42/members/a%2Fb ":                         `{"user":"a/b"}`,
 		`POST /v1/rooms/doc%2F42/members/lookup {"users":["ana","bo"]}`: `{"present":[{"user":"ana"}]}`,
 		"GET /v1/rooms?cursor=x&limit=2&prefix=doc%2F ":                 `{"rooms":[{"room":"doc/42","count":3,"mode":"counts"}],"nextCursor":"y"}`,
-		"GET /v1/rooms ":                      `{"rooms":[],"nextCursor":null}`,
-		`POST /v1/counts {"rooms":["a","b"]}`: `{"counts":{"a":1,"b":0}}`,
+		"GET /v1/rooms/doc%2F42/audience?windowMs=60000 ":               `{"estimate":1000,"standardError":0.01625,"windowMs":60000}`,
+		"GET /v1/rooms/doc%2F42/audience ":                              `{"estimate":3,"standardError":0,"windowMs":300000}`,
+		"GET /v1/rooms ":                                                `{"rooms":[],"nextCursor":null}`,
+		`POST /v1/counts {"rooms":["a","b"]}`:                           `{"counts":{"a":1,"b":0}}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -58,6 +61,12 @@ func TestReads(t *testing.T) {
 	want := RoomsPage{Rooms: []rollcall.RoomSummary{{Room: "doc/42", Count: 3, Mode: rollcall.ModeCounts}}, NextCursor: "y"}
 	if got, err := c.Rooms(ctx, "doc/", "x", 2); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("rooms %+v, %v", got, err)
+	}
+	if got, err := c.Audience(ctx, "doc/42", time.Minute); err != nil || got != (Audience{Estimate: 1000, StandardError: 0.01625, Window: time.Minute}) {
+		t.Errorf("audience %+v, %v", got, err)
+	}
+	if got, err := c.Audience(ctx, "doc/42", 0); err != nil || got != (Audience{Estimate: 3, Window: 5 * time.Minute}) {
+		t.Errorf("audience %+v, %v", got, err)
 	}
 	if got, err := c.Rooms(ctx, "", "", 0); err != nil || got.NextCursor != "" || len(got.Rooms) != 0 {
 		t.Errorf("rooms %+v, %v", got, err)

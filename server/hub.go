@@ -45,6 +45,7 @@ type hub struct {
 	watching    *watching
 	events      *eventDesk
 	lookout     *lookout
+	witness     *witness
 	unseen      bag[*connection] // hidden, and without a stream
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
 	shared      bool             // static: other nodes share the store
@@ -90,6 +91,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.watching = newWatching(h)
 	h.events = newEventDesk(h)
 	h.lookout = newLookout(h)
+	h.witness = newWitness(h, o.Secret)
 	h.auth = revocable{o.Auth, h.control}
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
@@ -114,6 +116,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.control.run)
 	h.wg.Go(h.watching.run)
 	h.wg.Go(h.lookout.run)
+	h.wg.Go(h.witness.run)
 	return h
 }
 
@@ -138,6 +141,7 @@ func (h *hub) close() {
 func (h *hub) onFrame(f *rollcall.Frame) {
 	shard := &h.rooms[f.Partition]
 	h.events.frame(f)
+	h.witness.frame(f)
 	if f.Gap {
 		h.gap(f)
 	}

@@ -93,6 +93,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		s.waitLocked(info)
 	default:
 		s.lease, s.member, s.granted, s.ttl, s.waiting = res.Lease, res.Member, res.Version, e.ttl != 0, false
+		c.h.witness.saw(e.room, c.user)
 	}
 	return s, nil
 }

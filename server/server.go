@@ -102,6 +102,7 @@ func (s *Server) routes() http.Handler {
 
 	api("GET", "/v1/rooms", s.getRooms)
 	api("GET", "/v1/events", s.getEvents)
+	api("GET", "/v1/rooms/{room}/audience", s.getAudience)
 	api("GET", "/v1/rooms/{room}", s.getRoom)
 	api("GET", "/v1/rooms/{room}/members", s.getMembers)
 	api("GET", "/v1/rooms/{room}/members/{user}", s.getMember)

@@ -39,6 +39,7 @@ type Memory struct {
 	closed     atomic.Bool
 	restored   []rollcall.Held // static after New
 	index      *index
+	audiences  *audiences
 }
 
 // memoryPartition lets one call at a time decide, and hands over the frames in
@@ -55,7 +56,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.Limits == (rollcall.Limits{}) {
 		o.Limits = rollcall.DefaultLimits()
 	}
-	m := &Memory{epoch: newEpoch(), index: newIndex(o.NoUserIndex, o.Limits.SeenUsers)}
+	m := &Memory{epoch: newEpoch(), index: newIndex(o.NoUserIndex, o.Limits.SeenUsers), audiences: newAudiences(&o.Limits)}
 	now := time.Now()
 	for i := range m.partitions {
 		m.partitions[i].state = rollcall.NewPartition(rollcall.PartitionOptions{

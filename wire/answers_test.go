@@ -48,6 +48,10 @@ var answers = map[string]func(raw []byte) ([]byte, error){
 		v, err := wire.DecodeRoomCounts(raw)
 		return wire.AppendRoomCounts(nil, v), err
 	},
+	"audience": func(raw []byte) ([]byte, error) {
+		v, err := wire.DecodeAudience(raw)
+		return wire.AppendAudience(nil, v), err
+	},
 	"rooms": func(raw []byte) ([]byte, error) {
 		v, err := wire.DecodeRoomsPage(raw)
 		if err != nil {

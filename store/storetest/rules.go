@@ -49,6 +49,10 @@ var rules = []struct {
 	{"RevocationIsToldToEveryNode", revocationIsTold},
 	{"RoomsAreListedByName", roomsAreListedByName},
 	{"ListTellsWhoStaysOnce", listTellsWhoStaysOnce},
+	{"AudienceIsASet", audienceIsASet},
+	{"WindowIsFromItsBeginningOn", windowIsFromItsBeginningOn},
+	{"AudienceForgetsTheOld", audienceForgetsTheOld},
+	{"AudienceIsThatOfAllNodes", audienceIsThatOfAllNodes},
 	{"CloseEndsEverything", closeEndsEverything},
 }
 
