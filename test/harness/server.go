@@ -49,6 +49,8 @@ type Config struct {
 
 	// Wrap puts something between the server and its store.
 	Wrap func(store.Store) store.Store
+	// Modes are when rooms tell a number; the defaults if zero.
+	Modes rollcall.Modes
 	// Limits changes the table of limits.
 	Limits func(*rollcall.Limits)
 	// TLS serves HTTPS with HTTP/2.
@@ -165,7 +167,7 @@ func (s *Server) startInside() {
 		s.t.Fatal(err)
 	}
 	in.server, err = server.New(server.Options{
-		Store: in.store, Auth: authenticator, Origins: s.Origins, Timing: s.Timing(), Limits: limits,
+		Store: in.store, Auth: authenticator, Origins: s.Origins, Timing: s.Timing(), Limits: limits, Modes: s.Modes,
 		Secret: []byte(Secret), Logger: silence,
 	})
 	if err != nil {

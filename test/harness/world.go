@@ -168,7 +168,7 @@ func sharedStore(t testing.TB, c Config) string {
 // newStore opens the store of a server in this process.
 func (s *Server) newStore(limits rollcall.Limits) (store.Store, error) {
 	if s.Config.store != "" {
-		return redis.Open(context.Background(), redis.Options{URL: s.Config.store, Timing: s.Timing(), Limits: limits, Logger: silence})
+		return redis.Open(context.Background(), redis.Options{URL: s.Config.store, Timing: s.Timing(), Limits: limits, Modes: s.Modes, Logger: silence})
 	}
-	return store.NewMemory(store.MemoryOptions{Timing: s.Timing(), Limits: limits, Settled: !s.Settling}), nil
+	return store.NewMemory(store.MemoryOptions{Timing: s.Timing(), Limits: limits, Modes: s.Modes, Settled: !s.Settling}), nil
 }
