@@ -17,7 +17,7 @@ import (
 // forgetfulWorld is a node on a store that can lose its memory.
 func forgetfulWorld(t *testing.T) (*world, *simStore) {
 	t.Helper()
-	s := newSimStore()
+	s := newSimStore(rollcall.DefaultModes())
 	n := &simNode{s: s, done: make(chan struct{}), rand: rand.New(rand.NewPCG(1, 1)), calm: true}
 	server, err := New(Options{Store: n, Auth: auth.Guests{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {

@@ -36,15 +36,16 @@ var (
 
 // simStore is one memory that all nodes share.
 type simStore struct {
+	modes  rollcall.Modes
 	memory atomic.Pointer[store.Memory]
 	mu     sync.Mutex
 	nodes  []*simNode                  // Guarded by mu.
 	latest [rollcall.Partitions]uint64 // Guarded by mu. The newest frame.
 }
 
-func newSimStore() *simStore {
-	s := &simStore{}
-	s.remember(store.NewMemory(store.MemoryOptions{Settled: true}))
+func newSimStore(modes rollcall.Modes) *simStore {
+	s := &simStore{modes: modes}
+	s.remember(store.NewMemory(store.MemoryOptions{Settled: true, Modes: modes}))
 	return s
 }
 
@@ -67,7 +68,7 @@ func (s *simStore) remember(m *store.Memory) {
 }
 
 // forget loses the memory of the store.
-func (s *simStore) forget() { s.remember(store.NewMemory(store.MemoryOptions{})) }
+func (s *simStore) forget() { s.remember(store.NewMemory(store.MemoryOptions{Modes: s.modes})) }
 
 // simNode is the store as one node sees it.
 type simNode struct {
@@ -270,14 +271,17 @@ type simClient struct {
 	epoch   rollcall.Epoch
 	version rollcall.Version
 	list    map[string]bool
-	known   bool // list is good
+	known   bool // what it holds is good
+	full    bool // and that is the list; otherwise the count
+	count   int
+	window  simWindow
 	story   map[string][]string
 }
 
 func (s *simulation) start(i int) {
 	n := &simNode{s: s.store, done: make(chan struct{}), rand: rand.New(rand.NewPCG(s.rand.Uint64(), 1))}
 	server, err := New(Options{
-		Store: n, Auth: auth.Guests{}, Secret: []byte("the secret of all nodes"),
+		Store: n, Auth: auth.Guests{}, Modes: s.store.modes, Secret: []byte("the secret of all nodes"),
 		NodeID: fmt.Sprintf("n%d-%d", i, s.next), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -317,6 +321,10 @@ func (s *simulation) connect(c *simClient) {
 		}
 	})
 	c.resume = c.c.st.resume
+	c.window = simWindow{}
+	if s.rand.IntN(2) == 0 {
+		s.lookAround(c)
+	}
 }
 
 // read follows what the stream told since.
@@ -328,6 +336,7 @@ func (c *simClient) read(t *testing.T) {
 	for _, e := range events(text) {
 		kind, data, _ := strings.Cut(e, " ")
 		var d struct {
+			Mode          string
 			Epoch         rollcall.Epoch
 			Prev, Version rollcall.Version
 			Count         int
@@ -338,8 +347,9 @@ func (c *simClient) read(t *testing.T) {
 			t.Fatalf("%s: %v", e, err)
 		}
 		switch kind {
-		case "snapshot":
+		case "snapshot", "mode":
 			c.list, c.known, c.epoch, c.version = make(map[string]bool), true, d.Epoch, d.Version
+			c.full, c.count = d.Mode == "full", d.Count
 			for _, m := range d.Members {
 				c.list[m.User] = true
 			}
@@ -349,7 +359,7 @@ func (c *simClient) read(t *testing.T) {
 			}
 			c.epoch, c.version = d.Epoch, d.Version
 		case "diff":
-			if !c.known || d.Prev != c.version {
+			if !c.known || !c.full || d.Prev != c.version {
 				t.Errorf("%s holds version %d (%v) and was told a diff from %d", c.name, c.version, c.known, d.Prev)
 			}
 			c.version = d.Version
@@ -369,6 +379,13 @@ func (c *simClient) read(t *testing.T) {
 			if d.Count != len(c.list) {
 				t.Errorf("%s: count %d, list of %d", c.name, d.Count, len(c.list))
 			}
+		case "count":
+			if c.full {
+				t.Errorf("%s was told a count in full mode", c.name)
+			}
+			c.version, c.count = d.Version, d.Count
+		case "page", "contacts":
+			c.look(t, kind, data)
 		}
 	}
 }
@@ -460,10 +477,10 @@ func (s *simulation) pass(d time.Duration) {
 	}
 }
 
-func simulate(t *testing.T, seed uint64) {
+func simulate(t *testing.T, seed uint64, modes rollcall.Modes) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulation{
-			t: t, rand: rand.New(rand.NewPCG(seed, seed)), store: newSimStore(),
+			t: t, rand: rand.New(rand.NewPCG(seed, seed)), store: newSimStore(modes),
 			servers: make([]*Server, 3), nodes: make([]*simNode, 3),
 			clients: make(map[string]*simClient), mortals: make(map[string]bool),
 		}
@@ -486,7 +503,7 @@ func simulate(t *testing.T, seed uint64) {
 		synctest.Wait()
 
 		want := slices.Sorted(maps.Keys(s.clients))
-		a, _ := s.store.memory.Load().Read(t.Context(), rollcall.Query{Want: rollcall.WantSnapshot, Room: "lobby"})
+		a, _ := s.store.memory.Load().Read(t.Context(), rollcall.Query{Want: rollcall.WantPage, Room: "lobby", Limit: 1000})
 		var here []string
 		for _, m := range a.Members {
 			here = append(here, string(m.User))
@@ -498,9 +515,13 @@ func simulate(t *testing.T, seed uint64) {
 		for _, name := range want {
 			c := s.clients[name]
 			c.read(t)
-			if got := slices.Sorted(maps.Keys(c.list)); !slices.Equal(got, want) {
+			if got := slices.Sorted(maps.Keys(c.list)); c.full && !slices.Equal(got, want) {
 				t.Errorf("%s sees %v, want %v", name, got, want)
 			}
+			if !c.full && c.count != len(want) {
+				t.Errorf("%s was told of %d, want %d", name, c.count, len(want))
+			}
+			s.checkWindow(c)
 			for user, reasons := range c.story {
 				if !s.mortals[user] {
 					t.Errorf("%s was shown that %s, who lives, left: %v", name, user, reasons)
@@ -518,6 +539,10 @@ func simulate(t *testing.T, seed uint64) {
 func TestManyNodesAgree(t *testing.T) {
 	for i := range *simSeeds {
 		seed := *simFirst + uint64(i)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { simulate(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { simulate(t, seed, rollcall.DefaultModes()) })
+		// In a room that changes its mode again and again.
+		t.Run(fmt.Sprintf("%d/crowd", seed), func(t *testing.T) {
+			simulate(t, seed, rollcall.Modes{Above: 9, Below: 7, Every: time.Second})
+		})
 	}
 }
