@@ -5,8 +5,11 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,11 +17,15 @@ import (
 )
 
 // TestA05EmptyIsDecidedOnTheWhole: nobody leaves, and no room is empty, while
-// somebody is there on another node.
+// somebody is there on another node; back ends are told once that it is.
 func TestA05EmptyIsDecidedOnTheWhole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan{nodes: 2})
 	r.watch(room)
+	var backends []*backend
+	for _, n := range r.nodes {
+		backends = append(backends, readEvents(t, n))
+	}
 	one := r.member(r.nodes[0], harness.SSE, harness.Options{User: "ana"})
 	two := r.member(r.nodes[1], harness.WS, harness.Options{User: "ana"})
 	ben := r.member(r.nodes[1], harness.SSE, harness.Options{User: "ben"})
@@ -31,6 +38,11 @@ func TestA05EmptyIsDecidedOnTheWhole(t *testing.T) {
 	two.Close()
 	r.see(soon, "ben")
 	r.once("leave", "ana")
+	for _, b := range backends {
+		if n := len(b.of("vacated")); n > 0 {
+			t.Errorf("a back end was told %d times that the room is empty while ben is there", n)
+		}
+	}
 	for _, n := range r.nodes {
 		if got := n.Count(room); got != 1 {
 			t.Errorf("count %d, want 1", got)
@@ -39,6 +51,18 @@ func TestA05EmptyIsDecidedOnTheWhole(t *testing.T) {
 	ben.Close()
 	r.see(soon)
 	r.once("leave", "ana", "ben")
+	for _, b := range backends {
+		harness.Eventually(t, soon, "a back end is told", func() bool { return len(b.of("vacated")) > 0 })
+	}
+	for _, w := range r.watchers {
+		w.Never(time.Second/time.Duration(len(r.watchers)), "another change", func() bool { return len(w.Leaves(room, "")) != 2 })
+	}
+	for i, b := range backends {
+		occupied, vacated := b.of("occupied"), b.of("vacated")
+		if len(occupied) != 1 || len(vacated) != 1 || vacated[0] != backends[0].of("vacated")[0] || len(b.of("leave")) != 2 {
+			t.Errorf("the back end at node %d was told %+v and %+v, and of %+v", i+1, occupied, vacated, b.of("leave"))
+		}
+	}
 }
 
 // TestA06OldConnectionTakesNothingAlong: a client whose network died goes on on
@@ -76,6 +100,38 @@ func TestA06OldConnectionTakesNothingAlong(t *testing.T) {
 	}
 }
 
+// TestA03CrashedNodeLeavesNobody: everybody of a node that dies, and whose clients
+// do not come back, leaves once; the node that starts again, empty, brings nobody.
+func TestA03CrashedNodeLeavesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	doomed, other := r.nodes[0], r.nodes[1]
+	for _, over := range []harness.Transport{harness.SSE, harness.WS} {
+		r.watchers = append(r.watchers, other.Watch(t, over, room))
+	}
+	for i := range 10 {
+		r.member(doomed, harness.Transport(i%2), harness.Options{User: fmt.Sprintf("u%d", i+1)})
+	}
+	lost := slices.Clone(r.cast)
+	r.member(other, harness.WS, harness.Options{User: "u11"})
+	r.see(soon, r.cast...)
+	r.calm()
+	doomed.Signal(syscall.SIGKILL)
+	doomed.Exited(soon)
+	killed := time.Now()
+	r.cast = []string{"u11"}
+	r.see(gone, r.cast...)
+	t.Logf("all were gone after %v", time.Since(killed))
+	r.once("leave", lost...)
+	if users := other.Users(room); !slices.Equal(users, r.cast) {
+		t.Errorf("the node that is left reads %q", users)
+	}
+	r.node(r.store.url())
+	for _, w := range r.watchers {
+		w.Never(lease/time.Duration(len(r.watchers)), "told anything of a node that starts", func() bool { return len(w.Leaves(room, "")) != len(lost) || len(w.Joins(room, "")) > 0 })
+	}
+}
+
 // TestA20EveryNodeShowsEverybody: four nodes with three users each.
 func TestA20EveryNodeShowsEverybody(t *testing.T) {
 	t.Parallel()
@@ -85,6 +141,9 @@ func TestA20EveryNodeShowsEverybody(t *testing.T) {
 	for i, n := range r.nodes {
 		users := n.Users(room)
 		slices.Sort(users)
+		if version := r.watchers[0].List(room).Version; n.Room(room).Version < version {
+			t.Errorf("node %d is at version %d, behind %d", i+1, n.Room(room).Version, version)
+		}
 		if !slices.Equal(users, r.cast) || n.Count(room) != 12 {
 			t.Errorf("node %d reads %q and counts %d", i+1, users, n.Count(room))
 		}
@@ -126,6 +185,19 @@ func TestA21EveryChangeIsToldOnce(t *testing.T) {
 	}
 }
 
+// stepsOf is how many steps of chance are taken: 600, or ROLLCALL_STEPS.
+func stepsOf(t *testing.T) int {
+	text := os.Getenv("ROLLCALL_STEPS")
+	if text == "" {
+		return 600
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 4 {
+		t.Fatalf("ROLLCALL_STEPS=%s", text)
+	}
+	return n
+}
+
 // TestA44CountsNeverDrift: clients come, go, are cut and come back at random on
 // three nodes; whenever nothing happens the count is the number of users.
 func TestA44CountsNeverDrift(t *testing.T) {
@@ -140,7 +212,8 @@ func TestA44CountsNeverDrift(t *testing.T) {
 	}
 	var seats []*seat
 	present := make(map[string]int) // open connections of a user
-	for step := range 600 {
+	steps := stepsOf(t)
+	for step := range steps {
 		n := r.nodes[random.IntN(len(r.nodes))]
 		switch k := random.IntN(10); {
 		case k < 4 || len(seats) == 0:
@@ -174,7 +247,7 @@ func TestA44CountsNeverDrift(t *testing.T) {
 				present[s.user]++
 			}
 		}
-		if step%150 != 149 {
+		if step%(steps/4) != steps/4-1 {
 			continue
 		}
 		var want []string
@@ -266,7 +339,7 @@ func TestA52SweepAndRenewalCannotMiss(t *testing.T) {
 	r.fill(4)
 	var dead []*harness.Client
 	var users []string
-	for i := range 60 {
+	for i := range 100 {
 		u := fmt.Sprintf("dead%02d", i)
 		c := r.nodes[i%2].Open(t, harness.Transport(i/2%2), harness.Options{User: u, Rooms: []string{room}})
 		dead, users = append(dead, c), append(users, u)
