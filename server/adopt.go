@@ -11,7 +11,6 @@ type restorer interface{ Restored() []rollcall.Held }
 // adopt takes over the connections of restored leases, so that their clients
 // come back to them.
 func (h *hub) adopt(held []rollcall.Held) {
-	counted := make(map[rollcall.RoomID]map[rollcall.UserID]bool)
 	for i := range held {
 		l := &held[i]
 		identity := &auth.Identity{User: l.Lease.User, Info: l.Info}
@@ -21,15 +20,5 @@ func (h *hub) adopt(held []rollcall.Held) {
 			c: c, id: l.Lease.Room, partition: uint8(rollcall.PartitionOf(l.Lease.Room)), lease: l.Lease, status: l.Status, data: l.Data, ttl: l.TTL != h.timing.Lease,
 		})
 		c.mu.Unlock()
-		users := counted[l.Lease.Room]
-		if users == nil {
-			users = make(map[rollcall.UserID]bool)
-			counted[l.Lease.Room] = users
-			h.occupied.Add(1)
-		}
-		if !users[l.Lease.User] {
-			users[l.Lease.User] = true
-			h.metrics.members.Inc()
-		}
 	}
 }

@@ -50,8 +50,6 @@ type hub struct {
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
 	shared      bool             // static: other nodes share the store
 	admission   admission
-	occupied    atomic.Int64 // rooms with members
-	crowded     atomic.Int64 // those of them in counts mode
 	memory      atomic.Value // rollcall.Epoch of the store
 	epochs      [rollcall.Partitions]atomic.Pointer[rollcall.Epoch]
 
@@ -153,7 +151,6 @@ func (h *hub) onFrame(f *rollcall.Frame) {
 	for i := range f.Changes {
 		ch := &f.Changes[i]
 		h.metrics.count(ch)
-		h.countRooms(ch)
 		for j := range ch.Ended {
 			h.errands.ended(ch.Room, ch.Ended[j])
 		}
@@ -190,23 +187,6 @@ func (h *hub) gap(f *rollcall.Frame) {
 	if old := h.epochs[f.Partition].Swap(&f.Epoch); old == nil || *old != f.Epoch {
 		h.log.Warn("store has another memory", "partition", f.Partition)
 		h.keeperOf(f.Partition).recall()
-	}
-}
-
-func (h *hub) countRooms(ch *rollcall.Change) {
-	if ch.Switched {
-		if ch.Mode == rollcall.ModeCounts {
-			h.crowded.Add(1)
-		} else {
-			h.crowded.Add(-1)
-		}
-	}
-	before := ch.Count - len(ch.Join) + len(ch.Leave)
-	switch {
-	case before == 0 && ch.Count > 0:
-		h.occupied.Add(1)
-	case before > 0 && ch.Count == 0:
-		h.occupied.Add(-1)
 	}
 }
 

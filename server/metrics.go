@@ -13,7 +13,6 @@ import (
 // label.
 type metrics struct {
 	ended      [rollcall.ReasonRevoked + 1]prometheus.Counter
-	members    prometheus.Gauge
 	watched    prometheus.Gauge
 	roster     prometheus.Histogram
 	opened     *prometheus.CounterVec
@@ -45,7 +44,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return f.NewHistogram(prometheus.HistogramOpts{Name: "rollcall_" + name, Help: help, Buckets: buckets})
 	}
 	m := &metrics{
-		members:      gauge("members", "Members of all rooms."),
 		watched:      gauge("watched_rooms", "Rooms of which this node keeps a replica."),
 		deliveries:   counter("deliveries_total", "Events of rooms written to streams."),
 		writes:       counter("writes_total", "Writes to streams."),
@@ -97,14 +95,7 @@ func (m *metrics) observe(reg prometheus.Registerer, h *hub) {
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rollcall_event_streams", Help: "Open streams of events for back ends.",
 	}, func() float64 { return float64(h.events.open.Load()) })
-	for mode, read := range map[rollcall.Mode]func() int64{
-		rollcall.ModeFull:   func() int64 { return h.occupied.Load() - h.crowded.Load() },
-		rollcall.ModeCounts: h.crowded.Load,
-	} {
-		f.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rollcall_rooms", Help: "Rooms with members.", ConstLabels: prometheus.Labels{"mode": mode.String()},
-		}, func() float64 { return float64(read()) })
-	}
+	reg.MustRegister(census{h})
 }
 
 // count counts what a change tells.
@@ -113,7 +104,6 @@ func (m *metrics) count(ch *rollcall.Change) {
 		m.ended[e.Reason].Inc()
 	}
 	if n := len(ch.Join) - len(ch.Leave); n != 0 {
-		m.members.Add(float64(n))
 		m.roster.Observe(float64(ch.Count))
 	}
 }

@@ -213,16 +213,12 @@ func (s *Server) Member(room, user string) (m Member, ok bool) {
 }
 
 // Metric is the sum of a metric over the label sets that contain labels, such as
-// `transport="sse"`; and over the nodes of a pair, but for what every node knows of
-// the whole.
+// `transport="sse"`; and over the nodes of a pair.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	n := s.metric(name, labels)
-	switch {
-	case s.far == nil:
+	if s.far == nil {
 		return n
-	case name == "rollcall_members" || name == "rollcall_rooms":
-		return max(n, s.far.metric(name, labels))
 	}
 	return n + s.far.metric(name, labels)
 }

@@ -194,8 +194,6 @@ func (s *Server) left() string {
 	var left []string
 	names := []string{"rollcall_connections", "rollcall_members", "rollcall_rooms"}
 	if s.far != nil {
-		// What nodes count of the whole, they count from messages, which may be lost.
-		names = names[:1]
 		for _, c := range s.all() {
 			for _, room := range c.o.Rooms {
 				if users := s.Users(room); len(users) > 0 {
