@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -59,7 +60,8 @@ func serveChild(args []string) error {
 		return err
 	}
 	defer s.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	c := net.ListenConfig{KeepAlive: -1} // as rollcall serve
+	l, err := c.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

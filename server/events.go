@@ -197,7 +197,10 @@ func (r *eventReader) run() {
 	defer r.conn.Close()
 	quiet := time.NewTimer(r.h.timing.Beat)
 	defer quiet.Stop()
-	b := wire.AppendRetry(nil, r.h.retry())
+	if r.conn.Write(wire.AppendRetry(nil, r.h.retry()), slowAfter) != nil { // with the head of the answer
+		return
+	}
+	var b []byte
 	for {
 		silent := false
 		select {

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"rollcall"
+	"rollcall/server/auth"
 	"rollcall/wire"
 )
 
@@ -17,6 +18,23 @@ type lastEvent struct {
 	since  wire.Since // single room: what it holds; Version 0 if it does not say
 	digest string     // several rooms: the digest of what it holds; "" if it does not say
 	asked  uint64     // a hash of the status and data in the URL of that stream; 0 if it does not say
+
+	said     auth.Resume // what resume says
+	ours     bool        // resume was signed by a node of ours
+	verified string      // of which resume both are
+}
+
+// said is what the resume secret of a client says; ok is false if there is none or
+// it is not one of ours. It is verified once, however many ask.
+func (h *hub) said(l *lastEvent) (said auth.Resume, ok bool) {
+	if l.resume == "" {
+		return auth.Resume{}, false
+	}
+	if l.verified != l.resume {
+		said, err := h.signer.Verify(l.resume)
+		l.said, l.ours, l.verified = said, err == nil, l.resume
+	}
+	return l.said, l.ours
 }
 
 // The id of an event has four parts, with ~ between them: the resume secret,
@@ -80,13 +98,13 @@ func parseLastEvent(id string) lastEvent {
 	return l
 }
 
-// views says what the client holds of each of its rooms, as far as it is known
-// to be still good: for several rooms, only that all of it is current.
-func (l *lastEvent) views(rooms []*room, multi bool) map[rollcall.RoomID]view {
-	views := make(map[rollcall.RoomID]view, len(rooms))
+// views says what the client holds of each of the rooms, as far as it is known to
+// be still good: for several rooms, only that all of it is current.
+func (l *lastEvent) views(rooms []*room, multi bool) []view {
+	views := make([]view, len(rooms))
 	if !multi && len(rooms) == 1 {
 		if l.since.Version != 0 {
-			views[rooms[0].id] = view{epoch: l.since.Epoch, sent: l.since.Version}
+			views[0] = view{epoch: l.since.Epoch, sent: l.since.Version}
 		}
 		return views
 	}
@@ -94,10 +112,10 @@ func (l *lastEvent) views(rooms []*room, multi bool) map[rollcall.RoomID]view {
 		return views
 	}
 	var sum uint64
-	for _, r := range rooms {
+	for i, r := range rooms {
 		epoch, version := r.state()
 		sum += digest(viewing{r.id, epoch, version})
-		views[r.id] = view{epoch: epoch, sent: version}
+		views[i] = view{epoch: epoch, sent: version}
 	}
 	if strconv.FormatUint(sum, 36) != l.digest {
 		clear(views)

@@ -48,12 +48,12 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 		// would be found, and be of no use, for ever.
 		if !c.gone && h.connections.add(c) == c {
 			again = c.streams > h.firstStream || len(c.subs) > 0
-			if r, err := h.signer.Verify(a.last.resume); err == nil && r.Connection == c.id {
+			if r, ok := h.said(&a.last); ok && r.Connection == c.id {
 				c.streams = max(c.streams, r.Stream) // they are numbered on from node to node
 			}
 			c.claim = h.claim(c.streams + 1)
 			c.identity, c.leaseless = a.identity, a.identity.Hidden
-			if h.comesFrom(a.last.resume) {
+			if h.comesFrom(&a.last) {
 				c.movedLocked()
 			}
 			c.entering = true
@@ -68,11 +68,8 @@ func (h *hub) resolve(a *arrival) (c *connection, again bool) {
 // resumed is the connection that the arrival's resume secret names, if the user
 // is the same. An observer's keeps its id although nothing is remembered of it.
 func (h *hub) resumed(a *arrival) *connection {
-	if a.last.resume == "" {
-		return nil
-	}
-	r, err := h.signer.Verify(a.last.resume)
-	if err != nil || r.User != a.identity.User {
+	r, ok := h.said(&a.last)
+	if !ok || r.User != a.identity.User {
 		return nil
 	}
 	if c := h.connections.get(r.Connection); c != nil && c.user == r.User {
@@ -90,13 +87,13 @@ func (h *hub) resumed(a *arrival) *connection {
 	return nil
 }
 
-// comesFrom reports whether a resume secret is of another node.
-func (h *hub) comesFrom(resume string) bool {
-	if !h.shared || resume == "" {
+// comesFrom reports whether the resume secret of a client is of another node.
+func (h *hub) comesFrom(l *lastEvent) bool {
+	if !h.shared {
 		return false
 	}
-	r, err := h.signer.Verify(resume)
-	return err == nil && r.Node != h.node
+	r, ok := h.said(l)
+	return ok && r.Node != h.node
 }
 
 // movedLocked notes that the connection has been on another node meanwhile: what
@@ -173,10 +170,10 @@ func (s *Server) keep(signed string, identity *auth.Identity) {
 	})
 }
 
-// isOf reports whether a resume secret is good and of the user.
-func (h *hub) isOf(resume string, user rollcall.UserID) bool {
-	r, err := h.signer.Verify(resume)
-	return err == nil && r.User == user
+// isOf reports whether the resume secret of a client is good and of the user.
+func (h *hub) isOf(l *lastEvent, user rollcall.UserID) bool {
+	r, ok := h.said(l)
+	return ok && r.User == user
 }
 
 func (a *arrival) observes() bool {
@@ -332,6 +329,9 @@ func (o *opening) abandon() {
 	}
 }
 
+// startSize is about what a stream begins with, without the rooms.
+const startSize = 512
+
 // attach makes conn the stream of the connection and sends what it begins with,
 // in one write.
 func (o *opening) attach(conn transport.Conn) *stream {
@@ -350,6 +350,7 @@ func (o *opening) attach(conn transport.Conn) *stream {
 		lease := h.timing.Lease
 		s.rotateAt = now.add(lease*45/100 + rand.N(lease*20/100+1))
 	}
+	s.own = make([]byte, 0, startSize)
 	if s.proto == protocolSSE {
 		s.resume = resume
 		s.own = wire.AppendRetry(s.own, h.retry())
@@ -361,13 +362,13 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	for _, room := range o.barred {
 		s.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonKicked))
 	}
-	for _, r := range o.rooms {
+	for i, r := range o.rooms {
 		sub := c.findLocked(r.id)
 		if sub == nil {
 			r.release() // ended meanwhile
 			continue
 		}
-		v := views[r.id]
+		v := views[i]
 		if o.proto == protocolWS {
 			v.phase = viewLater
 		}

@@ -55,7 +55,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 	case err != nil && asError(err).Code == rollcall.CodeUnavailable:
 		// Who it is cannot be known now, but a connection that is known here
 		// has shown that it lives.
-		if c := s.h.owner(a.last.resume); c != nil {
+		if c := s.h.owner(&a.last); c != nil {
 			c.mu.Lock()
 			c.proveLocked(s.h.clock.now())
 			c.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	if !a.repeats {
 		a.last = lastEvent{resume: q.Get("resume"), since: since}
 	}
-	id, err := s.identifyStream(r, a.last.resume, rooms...)
+	id, err := s.identifyStream(r, &a.last, rooms...)
 	if err != nil {
 		return a, err
 	}
@@ -117,7 +117,7 @@ func (s *Server) arrival(r *http.Request, rooms []rollcall.RoomID, multi bool) (
 	if id.Server() {
 		a.identity = onlooker(id)
 	}
-	if a.repeats && !s.h.isOf(a.last.resume, id.User) {
+	if a.repeats && !s.h.isOf(&a.last, id.User) {
 		a.last, a.repeats = lastEvent{}, false
 	}
 	for _, room := range rooms {
@@ -163,24 +163,24 @@ func (e *entry) needs(id *auth.Identity) auth.Capability {
 //
 // Whoever comes back while the word of the application holds is not asked about
 // again: streams rotate more often than people log out.
-func (s *Server) identifyStream(r *http.Request, resume string, rooms ...rollcall.RoomID) (*auth.Identity, error) {
-	if id := s.h.vouchedFor(resume, rooms); id != nil && auth.CredentialsOf(r).From == auth.None {
+func (s *Server) identifyStream(r *http.Request, last *lastEvent, rooms ...rollcall.RoomID) (*auth.Identity, error) {
+	if id := s.h.vouchedFor(last, rooms); id != nil && auth.CredentialsOf(r).From == auth.None {
 		return id, s.origins.CheckAmbient(r)
 	}
 	id, err := s.identify(r, rooms...)
-	if err != nil || !id.Guest || resume == "" || r.URL.Query().Get("user") != "" {
+	if err != nil || !id.Guest {
 		return id, err
 	}
-	if last, err := s.h.signer.Verify(resume); err == nil {
-		return auth.GuestIdentity(last.User), nil
+	if said, ok := s.h.said(last); ok && r.URL.Query().Get("user") == "" {
+		return auth.GuestIdentity(said.User), nil
 	}
 	return id, nil
 }
 
 // vouchedFor is the identity of a connection of this node, if the application
 // told who it is by a request, that still holds, and it allows the rooms.
-func (h *hub) vouchedFor(resume string, rooms []rollcall.RoomID) *auth.Identity {
-	c := h.owner(resume)
+func (h *hub) vouchedFor(last *lastEvent, rooms []rollcall.RoomID) *auth.Identity {
+	c := h.owner(last)
 	if c == nil {
 		return nil
 	}
@@ -200,12 +200,9 @@ func (h *hub) vouchedFor(resume string, rooms []rollcall.RoomID) *auth.Identity 
 
 // owner is the connection of this node that a resume secret names; nil if there
 // is none.
-func (h *hub) owner(resume string) *connection {
-	if resume == "" {
-		return nil
-	}
-	r, err := h.signer.Verify(resume)
-	if err != nil {
+func (h *hub) owner(last *lastEvent) *connection {
+	r, ok := h.said(last)
+	if !ok {
 		return nil
 	}
 	if c := h.connections.get(r.Connection); c != nil && c.user == r.User {

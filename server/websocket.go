@@ -24,7 +24,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 	session := &session{s: s, last: lastEvent{resume: q.Get("resume")}, request: r.Clone(context.Background())}
 	session.request.Body = nil
 	var identity *auth.Identity
-	id, err := s.identifyStream(r, session.last.resume)
+	id, err := s.identifyStream(r, &session.last)
 	switch {
 	case err == nil && id.Server():
 		identity = onlooker(id)

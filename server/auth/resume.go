@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 
 	"rollcall"
 )
@@ -53,7 +55,10 @@ const MinSignerSecret = 16
 // fields.
 //
 // Static after NewSigner; safe for concurrent use.
-type Signer struct{ key []byte }
+type Signer struct {
+	key    []byte
+	hashes sync.Pool // of hash.Hash
+}
 
 // NewSigner takes a secret of any length but 0; one under [MinSignerSecret] may
 // be guessed.
@@ -66,7 +71,9 @@ func NewSigner(secret []byte) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive the key that signs resume: %w", err)
 	}
-	return &Signer{key}, nil
+	s := &Signer{key: key}
+	s.hashes.New = func() any { return hmac.New(sha256.New, key) }
+	return s, nil
 }
 
 // Sign makes the opaque form, safe in a URL, a header and an SSE id.
@@ -78,7 +85,7 @@ func (s *Signer) Sign(r Resume) string {
 	b = appendText(b, r.Node)
 	b = binary.AppendUvarint(b, r.Stream)
 	b = appendText(b, r.Epoch)
-	b = append(b, s.mac(b)...)
+	b = s.appendMAC(b, b)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -98,7 +105,8 @@ func (s *Signer) Verify(signed string) (Resume, error) {
 		return Resume{}, errResume
 	}
 	body, mac := b[:len(b)-resumeMAC], b[len(b)-resumeMAC:]
-	if !hmac.Equal(mac, s.mac(body)) {
+	var own [sha256.Size]byte
+	if !hmac.Equal(mac, s.appendMAC(own[:0], body)) {
 		return Resume{}, errResume
 	}
 	// From here on it is our own writing.
@@ -109,10 +117,14 @@ func (s *Signer) Verify(signed string) (Resume, error) {
 	return r, nil
 }
 
-func (s *Signer) mac(b []byte) []byte {
-	h := hmac.New(sha256.New, s.key)
-	h.Write(b)
-	return h.Sum(nil)[:resumeMAC]
+// appendMAC appends the MAC of text to b.
+func (s *Signer) appendMAC(b, text []byte) []byte {
+	h := s.hashes.Get().(hash.Hash)
+	defer s.hashes.Put(h)
+	h.Reset()
+	h.Write(text)
+	n := len(b)
+	return h.Sum(b)[:n+resumeMAC]
 }
 
 func appendText(b []byte, s string) []byte {

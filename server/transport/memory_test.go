@@ -206,6 +206,9 @@ func BenchmarkIdleSSE(b *testing.B) {
 		var readers sync.WaitGroup
 		srv, addr := serve(b, "http", func(w http.ResponseWriter, r *http.Request) {
 			c, err := AcceptSSE(w, r, nil)
+			if err == nil {
+				err = c.Write(nil, patience) // the head
+			}
 			if err != nil {
 				b.Error(err)
 				return

@@ -30,13 +30,15 @@ func SetSSEHeader(h http.Header) {
 type SSE struct {
 	socket           // HTTP/1.x: taken over from net/http
 	resp   *response // else
+	head   []byte    // of the answer, until it is written; owned by TryWrite and Write
 }
 
 var _ Conn = (*SSE)(nil)
 
 // AcceptSSE answers a request with an SSE stream: status 200, the header fields
 // of SSE, those that are set on w already (CORS, Vary), and extra, which may be
-// nil. They go out at once. If it fails, the error says why, and the request has
+// nil. They go out with what is written first, which should be at once: each write
+// wakes the client. If it fails, the error says why, and the request has
 // been answered if that was possible.
 //
 // On HTTP/1.x the connection is taken over; the body ends with the connection,
@@ -51,12 +53,8 @@ func AcceptSSE(w http.ResponseWriter, r *http.Request, extra http.Header) (*SSE,
 	if r.ProtoMajor == 1 {
 		conn, _, err := hijack(w)
 		if err == nil {
-			s := new(SSE)
+			s := &SSE{head: sseHead(header)}
 			s.init(conn)
-			if err := s.Write(sseHead(header), acceptTime); err != nil {
-				s.Close()
-				return nil, fmt.Errorf("accept SSE: %w", err)
-			}
 			return s, nil
 		}
 		if !errors.Is(err, http.ErrNotSupported) {
@@ -90,13 +88,27 @@ func (s *SSE) TryWrite(p []byte) (int, error) {
 	if s.resp != nil {
 		return s.resp.tryWrite()
 	}
-	return s.socket.TryWrite(p)
+	if s.head == nil || s.raw == nil {
+		return s.socket.TryWrite(p)
+	}
+	n, err := s.socket.TryWrite(append(s.head, p...))
+	if n < len(s.head) {
+		s.head = s.head[n:]
+		return 0, err
+	}
+	n -= len(s.head)
+	s.head = nil
+	return n, err
 }
 
 // Write implements [Conn].
 func (s *SSE) Write(p []byte, progress time.Duration) error {
 	if s.resp != nil {
 		return s.resp.write(p, progress)
+	}
+	if s.head != nil {
+		p = append(s.head, p...)
+		s.head = nil
 	}
 	return s.socket.Write(p, progress)
 }

@@ -31,6 +31,9 @@ func serveSSE(t *testing.T, change ...func(*httptest.Server)) (*httptest.Server,
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Set("Content-Length", "7")
 		sse, err := AcceptSSE(w, r, http.Header{"Rollcall-Settling": {"1000"}})
+		if err == nil {
+			err = sse.Write(nil, patience) // the head
+		}
 		if err != nil {
 			t.Error(err)
 			return
@@ -284,6 +287,51 @@ func TestSSEWithoutHijack(t *testing.T) {
 	if end := get(t, s.end); end.Kind != Closed {
 		t.Errorf("end = %v, want closed", end)
 	}
+}
+
+// The head of the answer and what comes first are one write.
+func TestSSEHeadGoesOutWithTheFirstWrite(t *testing.T) {
+	for name, write := range map[string]func(*SSE, []byte) error{
+		"try":   func(s *SSE, p []byte) error { _, err := s.TryWrite(p); return err },
+		"write": func(s *SSE, p []byte) error { return s.Write(p, patience) },
+	} {
+		server, client := socketPair(t)
+		s := &SSE{head: []byte("head\n")}
+		s.init(server)
+		if err := write(s, []byte("first\n")); err != nil {
+			t.Fatal(name, err)
+		}
+		b := make([]byte, 64)
+		client.SetReadDeadline(time.Now().Add(patience))
+		n, err := client.Read(b)
+		if err == nil && string(b[:n]) == "head\nfirst\n" {
+			err = write(s, []byte("second\n"))
+		}
+		if err == nil && string(b[:n]) == "head\nfirst\n" {
+			n, err = client.Read(b)
+		}
+		if got := string(b[:n]); err != nil || got != "second\n" {
+			t.Errorf("%s: read %q, %v", name, got, err)
+		}
+	}
+}
+
+// socketPair is two ends of a connection.
+func socketPair(t *testing.T) (server, client net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err == nil {
+		server, err = l.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
 }
 
 // A recorder, as in a test of a handler, has no deadlines and works.
