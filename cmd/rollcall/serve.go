@@ -143,10 +143,11 @@ func newNode(ctx context.Context, c *checked, log *slog.Logger) (*node, error) {
 		n.store.Close()
 		return nil, err
 	}
+	var api http.Handler = n.presence
 	if n.demo != nil {
-		n.demo.Serve(n.presence)
+		api = n.demo.Serve(api)
 	}
-	n.main, n.admin = newHTTP(n.presence, log), newHTTP(n.presence.Admin(), log)
+	n.main, n.admin = newHTTP(api, log), newHTTP(n.presence.Admin(), log)
 	if n.main.TLSConfig, err = tlsConfig(c, log); err != nil {
 		n.close()
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +25,7 @@ const (
 
 // moving is what a viewer got of the cursors of others.
 type moving struct {
-	worst  time.Duration // between the sending of a position and its coming
-	told   int
+	lags   []time.Duration // between the sending of a position and its coming; sorted
 	movers map[string]bool
 }
 
@@ -43,19 +43,32 @@ func movesSince(c *harness.Client, start time.Time) moving {
 			continue
 		}
 		for _, v := range s.Signals {
-			m.told++
 			m.movers[v.User] = true
-			m.worst = max(m.worst, e.At.Sub(time.UnixMilli(v.Data.Sent)))
+			m.lags = append(m.lags, e.At.Sub(time.UnixMilli(v.Data.Sent)))
 		}
 	}
+	slices.Sort(m.lags)
 	return m
 }
+
+// within is the lag that so many of a hundred positions do not exceed.
+func (m moving) within(percent int) time.Duration {
+	if len(m.lags) == 0 {
+		return 0
+	}
+	return m.lags[(len(m.lags)-1)*percent/100]
+}
+
+// busyTest is held by a test that keeps the machine busy and measures time.
+var busyTest sync.Mutex
 
 // TestSlowLinkShowsNothingOld: on a link of 20 kbit/s, in a room of 50 who all
 // move, a position that comes is fresh, joins and leaves come before cursors, and
 // everybody's turn comes. The others notice nothing.
 func TestSlowLinkShowsNothingOld(t *testing.T) {
 	harness.Each(t, func(t *testing.T, over harness.Transport) {
+		busyTest.Lock()
+		defer busyTest.Unlock()
 		s := harness.Start(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second})
 		proxy := s.NewProxy(t)
 		proxy.Slow(linkBytes)
@@ -93,7 +106,7 @@ func TestSlowLinkShowsNothingOld(t *testing.T) {
 		slow := s.Open(t, over, harness.Options{User: "slow", Rooms: []string{room}, URL: proxy.URL, Observe: true})
 		opened := time.Now()
 		slow.Until(warmUp, "the first positions of the newest kind", func() bool {
-			return len(slow.Events("signals")) > 3 && movesSince(slow, time.Now().Add(-moveEvery)).told > 0
+			return len(slow.Events("signals")) > 3 && len(movesSince(slow, time.Now().Add(-moveEvery)).lags) > 0
 		})
 		start := time.Now()
 		t.Logf("it took %v until only new things came", start.Sub(opened))
@@ -108,12 +121,13 @@ func TestSlowLinkShowsNothingOld(t *testing.T) {
 			slow.Until(soon, user+" is seen leaving", gone(slow, user))
 		}
 		got, others := movesSince(slow, start), movesSince(fast, start)
-		t.Logf("slow: %d positions of %d, the oldest %v; joins seen after %v; fast: %d positions of %d, the oldest %v",
-			got.told, len(got.movers), got.worst, joined, others.told, len(others.movers), others.worst)
+		t.Logf("slow: %d positions of %d, 95 %% within %v, all within %v; joins seen after %v; fast: %d positions, all within %v",
+			len(got.lags), len(got.movers), got.within(95), got.within(100), joined, len(others.lags), others.within(100))
 		// On a busy machine all are late, and that is not the link's.
-		busy := others.worst
-		if got.worst > mostLag+busy {
-			t.Errorf("a position came %v after it was sent, want at most %v, and %v as for everybody", got.worst, mostLag, busy)
+		busy := others.within(100)
+		if got.within(95) > mostLag+busy || got.within(100) > 2*mostLag+busy {
+			t.Errorf("positions came up to %v after they were sent, most within %v; want at most %v, and %v as for everybody",
+				got.within(100), got.within(95), mostLag, busy)
 		}
 		if len(got.movers) != movers {
 			t.Errorf("of %d who move %d were seen moving", movers, len(got.movers))

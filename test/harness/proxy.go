@@ -87,22 +87,26 @@ func (p *Proxy) copy(from, to *link) {
 	}
 }
 
-// dripEvery is how often bytes pass on a slow link.
+// dripEvery is how much time the bytes that pass at once take on a slow link.
 const dripEvery = 20 * time.Millisecond
 
 // drip forwards one direction as a slow link does: so many bytes a second. What
 // has not passed waits at the sender, but for what a socket takes at least.
 func (p *Proxy) drip(from, to *link, rate int) {
-	tick := time.NewTicker(dripEvery)
-	defer tick.Stop()
 	b := make([]byte, max(1, rate*int(dripEvery)/int(time.Second)))
+	free := time.Now() // when the link has carried what it was given
 	for {
 		n, err := from.Read(b)
 		if _, refused := to.Write(b[:n]); err != nil || refused != nil {
 			to.Close()
 			return
 		}
-		<-tick.C
+		// On a busy machine we come late, and catch up.
+		if late := time.Now().Add(-5 * dripEvery); free.Before(late) {
+			free = late
+		}
+		free = free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(free)) // it is the time that the bytes take
 	}
 }
 

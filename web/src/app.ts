@@ -1,4 +1,5 @@
 import { type Client, createClient, type Member, nameOf, type Room } from '@rollcall/client'
+import { Breaking } from './breaking.ts'
 import { Editor } from './editor.ts'
 import { type GuestIdentity, newUser, onRenamedElsewhere, readGuest, rename } from './guest.ts'
 import { Notice } from './notice.ts'
@@ -13,6 +14,7 @@ const people = new People(find<HTMLUListElement>('people'))
 const notice = new Notice(find('notice'))
 const pointers = new Pointers(find('field'), find('cursors'))
 const editor = new Editor(find('shared'))
+const breaking = new Breaking(find('breaking'))
 const number = new Intl.NumberFormat()
 
 let guest: GuestIdentity = readGuest(new URLSearchParams(location.search))
@@ -37,6 +39,7 @@ function bind(shown: Room): () => void {
   const stops = [
     pointers.show(shown),
     editor.show(shown),
+    breaking.show(shown),
     shown.members.subscribe(render),
     shown.sample.subscribe(render),
     shown.count.subscribe(render),

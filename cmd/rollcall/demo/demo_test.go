@@ -3,7 +3,9 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -183,5 +185,52 @@ func TestACrowdComesWholeAndGoesWhole(t *testing.T) {
 	}
 	if w := ask(h, "POST", "/demo/crowd?room=r", `{"count":1001}`); w.Code != 400 {
 		t.Errorf("too many: %d", w.Code)
+	}
+}
+
+// A link that is cut ends without a close frame, and the browser is told nothing
+// but that.
+func TestACutLinkEndsWithoutAWord(t *testing.T) {
+	h := New()
+	ended := make(chan error, 1)
+	srv := httptest.NewServer(h.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/demo/") {
+			h.ServeHTTP(w, r)
+			return
+		}
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer c.Close()
+		c.Write([]byte("HTTP/1.1 200 OK\r\n\r\nopen"))
+		_, err = rw.ReadByte()
+		ended <- err
+	})))
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /v1/ws?link=abc HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 200 OK\r\n\r\nopen"))); err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(h, "POST", "/demo/cut?link=other", ""); w.Code != 404 {
+		t.Errorf("a link that nobody has: %d", w.Code)
+	}
+	if w := ask(h, "POST", "/demo/cut?link=abc", ""); w.Code != 204 {
+		t.Errorf("cut: %d %s", w.Code, w.Body)
+	}
+	if err := <-ended; err != io.EOF {
+		t.Errorf("the server's side: %v, want the end of all that comes", err)
+	}
+	for i := range 2 * maxLinks {
+		h.links.add(fmt.Sprint(i), nil)
+	}
+	if len(h.links.conns) > maxLinks || len(h.links.order) > maxLinks {
+		t.Errorf("%d links are remembered", len(h.links.conns))
 	}
 }

@@ -1,25 +1,34 @@
 package demo
 
-import "net/http"
+import (
+	"net"
+	"net/http"
+)
 
 // Handler serves /demo/. Serve is called before the first request.
 type Handler struct {
 	mux   *http.ServeMux
 	crowd *crowd
+	links *links
 }
 
 // New has no texts and no crowd yet.
 func New() *Handler {
-	h := &Handler{mux: http.NewServeMux(), crowd: new(crowd)}
+	h := &Handler{mux: http.NewServeMux(), crowd: new(crowd), links: &links{conns: make(map[string]net.Conn)}}
 	t := &texts{known: make(map[string]*kept)}
 	h.mux.HandleFunc("GET /demo/text", t.read)
 	h.mux.HandleFunc("POST /demo/text", t.write)
 	h.mux.HandleFunc("POST /demo/crowd", h.serveCrowd)
+	h.mux.HandleFunc("POST /demo/cut", h.links.cut)
 	return h
 }
 
-// Serve says which API the crowd comes in by.
-func (h *Handler) Serve(api http.Handler) { h.crowd.api = api }
+// Serve says which API the crowd comes in by, and returns it with links that can
+// be cut.
+func (h *Handler) Serve(api http.Handler) http.Handler {
+	h.crowd.api = api
+	return h.links.watch(api)
+}
 
 // Close makes the crowd leave.
 func (h *Handler) Close() {

@@ -130,4 +130,19 @@ describe.skipIf(url === '')('the page of rollcall dev', { timeout: 90_000 }, () 
     }
     await Promise.all([ana.close(), ben.close()])
   })
+
+  test('what is done to Robin keeps its promise: left, closed, reloaded, cut off, crashed', async () => {
+    const page = await open(newRoom(), 'ana')
+    const button = (name: string) => page.locator(`[data-break=${name}]:enabled`)
+    for (const name of ['leave', 'close', 'reload', 'kill']) {
+      if (await button('come').isVisible()) await button('come').click()
+      await button(name).click({ timeout: 15_000 })
+      const verdict = page.locator('.verdict:is([data-state=held], [data-state=broken])')
+      await verdict.waitFor({ timeout: 35_000 })
+      const told = (await page.locator('.seen').textContent()) ?? ''
+      expect(await verdict.getAttribute('data-state'), told).toBe('held')
+    }
+    expect(await page.locator('.log li').last().textContent()).toContain('Robin left (expired)')
+    await page.close()
+  })
 })
