@@ -169,6 +169,73 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
     },
   )
 
+  test.each(both)(
+    'pages: newest first, grown, moved, kept current, asked for again: %s',
+    async (transport) => {
+      const id = newRoom()
+      const rooms: Room[] = []
+      for (const user of ['a', 'b', 'c', 'd', 'e']) {
+        const room = newClient(user).enter(id)
+        rooms.push(room)
+        await eventually(() => room.self.get()?.user).toBe(user)
+      }
+      const client = newClient('ana', { transport })
+      const watcher = client.enter(id, { observe: true })
+      const page = watcher.page({ limit: 2 })
+      const shown = () =>
+        page
+          .get()
+          .members.map(({ user }) => user)
+          .join('')
+      await eventually(shown).toBe('ed')
+      expect(page.get()).toMatchObject({ count: 5, loading: false, error: null })
+      page.more()
+      await eventually(shown).toBe('edcb')
+      rooms[3]?.set({ mood: 'fine' })
+      await eventually(() => page.get().members.find(({ user }) => user === 'd')?.data).toEqual({
+        mood: 'fine',
+      })
+      rooms[4]?.leave()
+      await eventually(() => page.get().count).toBe(4)
+      await eventually(shown).toMatch(/^dcb/)
+      if (transport === 'websocket') sockets.at(-1)?.terminate()
+      else aborts.at(-1)?.abort()
+      await eventually(() => client.connection.get()).toBe('reconnecting')
+      newClient('zed').enter(id)
+      await eventually(() => client.connection.get(), 8_000).toBe('connected')
+      await eventually(shown).toMatch(/^zeddc/)
+      page.close()
+      const bad = watcher.page({ cursor: 'not ours' })
+      await eventually(() => bad.get().error?.code).toBe('bad_request')
+    },
+  )
+
+  test.each(both)('contacts and who is online: only those asked for, by push: %s', async (transport) => {
+    const id = newRoom()
+    const [ben, cleo] = [`ben${serial}${transport}`, `cleo${serial}${transport}`]
+    const client = newClient('ana', { transport })
+    const room = client.enter(id)
+    const contacts = room.contacts([ben, cleo])
+    const online = client.online([ben, 'nobody'])
+    const others = newClient(ben).enter(id)
+    newClient('dan').enter(id)
+    await eventually(() => contacts.get().map(({ user }) => user)).toEqual([ben])
+    await eventually(() => [...online.get()]).toEqual([[ben, 'active']])
+    others.setStatus('away')
+    await eventually(() => contacts.get()[0]?.status).toBe('away')
+    await eventually(() => online.get().get(ben)).toBe('away')
+    others.leave()
+    await eventually(() => contacts.get()).toEqual([])
+    await eventually(() => online.get().size).toBe(0)
+  })
+
+  test('who is online needs no room', async () => {
+    const ben = `ben${process.pid}`
+    const online = newClient('ana').online([ben])
+    newClient(ben).enter(newRoom())
+    await eventually(() => [...online.get().keys()]).toEqual([ben])
+  })
+
   test('beats over SSE keep the member for longer than a lease would', async () => {
     const id = newRoom()
     const room = newClient('ana', { transport: 'sse' }).enter(id)

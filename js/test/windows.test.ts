@@ -133,6 +133,45 @@ describe.each(both)('a page over %s', (transport) => {
     expect(shown(again)).toBe('u4 u3 u2 u1')
   })
 
+  test('several pages stay one list, however many come and go', async () => {
+    const silent = { send: () => {}, end: () => {}, pongs: () => true }
+    const enter = (user: string) => world.server.join(world.server.open(user, {}, null, silent), 'r', {})
+    const leave = (user: string) => {
+      const connection = [...world.server.connections.values()].find((one) => one.user === user)
+      if (connection) world.server.leave(connection, 'r')
+    }
+    for (let i = 1; i <= 450; i++) enter(`g${i}`)
+    const page = world.client('ana', { transport }).enter('r', { observe: true }).page({ limit: 200 })
+    await world.pass()
+    page.more()
+    await world.pass()
+    expect(page.get().members).toHaveLength(400)
+    const newest = (n: number) => {
+      const { order } = world.server.room('r')
+      return [...order]
+        .sort(([, a], [, b]) => b - a)
+        .map(([user]) => user)
+        .slice(0, n)
+    }
+    const check = () => {
+      const users = page.get().members.map(({ user }) => user)
+      expect(users).toEqual(newest(users.length))
+      return users.length
+    }
+    await world.pass(1)
+    enter('new1')
+    await world.pass()
+    expect(check()).toBe(400)
+    for (let i = 440; i < 450; i++) leave(`g${i}`)
+    leave('g100')
+    await world.pass()
+    expect(check()).toBe(400)
+    for (let i = 2; i < 300; i++) leave(`g${i}`)
+    await world.pass()
+    expect(check()).toBe(world.server.room('r').members.size)
+    expect(page.get()).toMatchObject({ nextCursor: null, loading: false, error: null })
+  })
+
   test('leaving the room closes its windows', async () => {
     const client = world.client('ana', { transport })
     client.enter('other')

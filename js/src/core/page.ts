@@ -6,9 +6,10 @@ import type { Answer, Message } from './stream.ts'
 import type { PageOptions, PageState } from './window.ts'
 
 /*
- * A window on the roster: one or more pages of the server, one after the other. Each has an id of its
- * own that is never used again, so what is said late of a window that was moved finds nothing. Joins
- * and leaves may be repeated, unknown, or come in any order: a user is listed once, by the newest word.
+ * A window on the roster: one or more pages of the server, one after the other. When the end of one
+ * moves, the next is opened again from there. A window that moves on has new pages under new ids, so
+ * what is said late of the old ones finds nothing. Joins and leaves may be repeated, unknown, or come
+ * in any order: a user is listed once, by the newest word.
  */
 
 const maxLimit = 200
@@ -19,7 +20,7 @@ export type Ask = (message: Message) => Promise<Answer> | null
 /** One page of the server. */
 interface Part {
   readonly id: string
-  readonly cursor: string | null
+  cursor: string | null
   limit: number
   members: readonly Member[]
   nextCursor: string | null
@@ -90,7 +91,10 @@ export class RosterPage {
     const part = this.#parts.find(({ id }) => id === fields.page)
     if (part === undefined) return false
     if (part.loading) part.early.push(fields)
-    else this.#take(part, fields)
+    else {
+      this.#take(part, fields)
+      this.#follow()
+    }
     this.#show()
     return true
   }
@@ -130,6 +134,7 @@ export class RosterPage {
     if (answer.ok) {
       this.#take(part, { members: [], ...answer.fields })
       for (const fields of part.early) this.#take(part, fields)
+      this.#follow()
     } else {
       this.#refused(part, answer.error)
     }
@@ -164,6 +169,20 @@ export class RosterPage {
     const { nextCursor } = fields
     if (nextCursor === null || typeof nextCursor === 'string') part.nextCursor = nextCursor
     this.#count = natural(fields.count) ?? this.#count
+  }
+
+  /** Each page begins where the one before it ends. */
+  #follow(): void {
+    for (const [i, part] of this.#parts.entries()) {
+      const next = this.#parts[i + 1]
+      if (next === undefined || part.loading || next.cursor === part.nextCursor) continue
+      if (part.nextCursor === null) {
+        this.#closeParts(this.#parts.splice(i + 1))
+        return
+      }
+      next.cursor = part.nextCursor
+      this.#load(next)
+    }
   }
 
   #nextCursor(): string | null {
@@ -202,7 +221,10 @@ export class RosterPage {
   }
 }
 
-/** Puts a member where its join belongs, newest first; one that is listed already is moved there. */
+/**
+ * Puts a member where its join belongs, newest first; one that is listed already is moved there. Those of
+ * one moment come in the order of the page.
+ */
 function insert(list: Member[], member: Member): void {
   const at = list.findIndex(({ user }) => user === member.user)
   const known = at === -1 ? undefined : list[at]
@@ -211,7 +233,7 @@ function insert(list: Member[], member: Member): void {
     return
   }
   if (known !== undefined) list.splice(at, 1)
-  const place = list.findIndex(({ since }) => since <= member.since)
+  const place = list.findIndex(({ since }) => since < member.since)
   list.splice(place === -1 ? list.length : place, 0, member)
 }
 
