@@ -15,7 +15,7 @@ const entries = [
   ['core', { 'index.ts': '{ createClient }' }, 13_000],
   ['positions', { 'positions.ts': '*' }, 2_000],
   ['cursors', { 'cursors.ts': '*' }, 2_500],
-  ['react', { 'index.ts': '{ createClient }', 'react.ts': '*' }, 16_000],
+  ['react', { 'index.ts': '{ createClient }', 'react.ts': '*' }, 16_500],
   ['vue', { 'index.ts': '{ createClient }', 'vue.ts': '*' }, 14_500],
   ['svelte', { 'index.ts': '{ createClient }', 'svelte.ts': '*' }, 14_500],
   ['solid', { 'index.ts': '{ createClient }', 'solid.ts': '*' }, 14_500],

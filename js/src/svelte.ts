@@ -1,7 +1,6 @@
 import { onMount } from 'svelte'
-import type { Opening } from './adapter/opening.ts'
 import { Seat } from './adapter/seat.ts'
-import type { Client, RoomOptions, Watch } from './core/index.ts'
+import type { Client, RoomOptions } from './core/index.ts'
 
 /**
  * Is in the room while the component is mounted. Call it while the component is made; its stores are
@@ -20,7 +19,7 @@ export function enterRoom(client: Client, id: string, options: RoomOptions = {})
 }
 
 /** A window of a room, as `openWindow(room.page())`, open while the component is mounted: a store too. */
-export function openWindow<S, T, W extends Watch<T>, O extends Opening<S, T, W>>(opening: O): O {
+export function openWindow<O extends Pick<Seat, 'attach'>>(opening: O): O {
   onMount(opening.attach)
   return opening
 }

@@ -131,7 +131,8 @@ function newRoom({ server }: FakeLink, id: string): FakeRoom {
     data: (user) => server.room(id).members.get(user)?.data,
     join: (user, options = {}) => join(user, options),
     fill: (n) => {
-      for (let i = 1; i <= n; i++) join(`guest-${i}`, {})
+      const users = Array.from({ length: n }, (_, i) => `guest-${i + 1}`)
+      server.fill(id, users)
     },
     set: (user, data, options = {}) => void server.set(newest(user), id, { data, ...options }),
     setStatus: (user, status) => void server.set(newest(user), id, { status }),

@@ -172,6 +172,16 @@ export class FakeServer {
     return held.members.get(connection.user) ?? null
   }
 
+  /** Many users enter at once, each by a connection that is always alive. */
+  fill(room: string, users: readonly string[]): void {
+    const silent: Port = { send: () => {}, end: () => {}, pongs: () => true }
+    for (const user of users) {
+      const lease = { status: 'active', data: {}, observe: false, at: Date.now() }
+      this.open(user, { name: user }, null, silent).leases.set(room, lease)
+    }
+    this.refresh(room, null)
+  }
+
   set(connection: FakeConnection, room: string, ask: Record<string, unknown>): FakeMember | null {
     const lease = connection.leases.get(room)
     if (!lease || lease.observe) return null
