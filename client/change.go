@@ -28,9 +28,13 @@ const (
 	// nil. After a snapshot that stands for changes that were not read,
 	// [Room.Signals] says what lives.
 	KindSignals
+	// KindPage: the page named Page changed; [Room.Page] is what it shows.
+	KindPage
+	// KindContacts: who of our contacts is here changed; see [Room.Contacts].
+	KindContacts
 )
 
-var kindWords = [...]string{"", "snapshot", "join", "update", "leave", "count", "ended", "state", "signals"}
+var kindWords = [...]string{"", "snapshot", "join", "update", "leave", "count", "ended", "state", "signals", "page", "contacts"}
 
 // String is a word in lower case.
 func (k Kind) String() string {
@@ -47,6 +51,7 @@ type Change struct {
 	Member  *rollcall.Member
 	Members []*rollcall.Member // newest join first; the sample in counts mode
 	Signals []rollcall.Signal
+	Page    string          // the name of a page
 	Reason  rollcall.Reason // ReasonNone if it is not known
 	Count   int             // members after the change
 	State   State

@@ -112,6 +112,8 @@ type ask struct {
 	wish wish
 	// signal is what a signal was sent for; nil for anything else.
 	signal *ownSignal
+	// window is what was opened; nil for anything else.
+	window *window
 }
 
 // collect is what there is to say now, and how long until there may be more; 0:
@@ -138,6 +140,9 @@ func (c *Client) collect(now time.Time) (messages []wire.Message, wait time.Dura
 	for _, r := range c.rooms {
 		r.emit(r.roster.settle(now)...)
 		r.collect(now, c.resumed, say)
+		if r.outbox.join == stepDone {
+			r.windows.collect(r, now, say, soonest)
+		}
 		soonest(r.roster.settled)
 		if r.outbox.join == stepNeeded || r.outbox.gap == gapFound {
 			soonest(r.outbox.notBefore)
@@ -232,6 +237,10 @@ func (c *Client) refused(a ask, err *rollcall.Error, retry bool, now time.Time) 
 	}
 	r := a.room
 	if r.state == StateOver {
+		return
+	}
+	if a.window != nil {
+		r.refusedWindow(a, err, retry, now)
 		return
 	}
 	o := &r.outbox

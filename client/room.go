@@ -30,6 +30,7 @@ type Room struct {
 	feed    feed
 	outbox  roomOutbox
 	signals roomSignals
+	windows windows
 }
 
 // wish is what we want to be in a room.
@@ -282,6 +283,12 @@ func (r *Room) told(event any, now time.Time) {
 	switch e := event.(type) {
 	case *wire.Signals:
 		r.toldSignals(e)
+		return
+	case *wire.Page:
+		r.toldPage(e)
+		return
+	case *wire.Contacts:
+		r.toldContacts(e)
 		return
 	case *wire.Snapshot:
 		r.replacedSignals()

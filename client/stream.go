@@ -264,6 +264,7 @@ func (s *stream) ready(e *wire.Ready, now time.Time) {
 	for _, r := range c.rooms {
 		r.outbox.reopen()
 		r.signals.reopen(now)
+		r.windows.reopen()
 	}
 	for len(c.leaving) > 0 && !c.resumed {
 		c.heard(c.leaving[0]) // the leases of another connection run out
@@ -352,6 +353,10 @@ func (c *Client) told(event any, now time.Time) {
 		c.toldRoom(e.Room, e, now)
 	case *wire.Signals:
 		c.toldRoom(e.Room, e, now)
+	case *wire.Page:
+		c.toldRoom(e.Room, e, now)
+	case *wire.Contacts:
+		c.toldRoom(e.Room, e, now)
 	case *wire.EndedLease:
 		c.toldEnded(e)
 	case *wire.Expiring:
@@ -359,7 +364,11 @@ func (c *Client) told(event any, now time.Time) {
 		c.wakeUp()
 	case *wire.OK:
 		if a, ok := c.answer(e.ID); ok {
-			c.taken(a, self(e.Fields))
+			if a.window != nil {
+				a.room.takenWindow(a, e.Fields)
+			} else {
+				c.taken(a, self(e.Fields))
+			}
 			c.wakeUp()
 		}
 	case *wire.Failure:
