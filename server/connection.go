@@ -59,15 +59,16 @@ type sub struct {
 
 	// lease is what the connection holds here; its Generation is 0 for an
 	// observer. Guarded by c.mu; changed only with c.op held too.
-	lease   rollcall.Lease
-	status  rollcall.Status // Guarded by c.mu. As last accepted.
-	data    json.RawMessage // Guarded by c.mu. As last accepted.
-	ttl     bool            // Guarded by c.mu. A lease that PUT renews.
-	opened  bool            // Guarded by c.mu. The grant that waits is that of an open here.
-	waiting bool            // Guarded by c.mu. A grant has yet to reach the store.
-	unset   bool            // Guarded by c.mu. status and data have yet to reach the store.
-	known   bool            // Guarded by c.mu. status and data are those of the store, also if c has moved.
-	counts  bool            // Guarded by c.mu. An observer who is shown nothing but the number.
+	lease    rollcall.Lease
+	status   rollcall.Status // Guarded by c.mu. As last accepted.
+	data     json.RawMessage // Guarded by c.mu. As last accepted.
+	ttl      bool            // Guarded by c.mu. A lease that PUT renews.
+	opened   bool            // Guarded by c.mu. The grant that waits is that of an open here.
+	waiting  bool            // Guarded by c.mu. A grant has yet to reach the store.
+	unset    bool            // Guarded by c.mu. status and data have yet to reach the store.
+	known    bool            // Guarded by c.mu. status and data are those of the store, also if c has moved.
+	counts   bool            // Guarded by c.mu. An observer who is shown nothing but the number.
+	observes bool            // Guarded by c.mu. It asked for no lease.
 	// member is the user in the room when the store last answered, and granted
 	// the version of the room at the grant. Guarded by c.mu.
 	member  *rollcall.Member

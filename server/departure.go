@@ -65,6 +65,7 @@ func (s *stream) ended(end transport.End) {
 		sub.unviewLocked()
 	}
 	announced := s.left
+	c.h.watchToken(c)
 	c.settleLocked()
 	c.mu.Unlock()
 	if len(d.leases) == 0 || announced || sentAway || end.Kind != transport.Closed {

@@ -1,5 +1,7 @@
 package server
 
+import "time"
+
 // forget forgets the connections that nothing else ends. It asks nobody.
 func (h *hub) forget(now instant) {
 	for _, c := range h.unseen.all() {
@@ -7,9 +9,30 @@ func (h *hub) forget(now instant) {
 			h.unseen.remove(c)
 		}
 	}
+	if now.sub(h.expired) >= time.Second {
+		h.expired = now
+		h.endOutlived()
+	}
 	if h.shared && now.sub(h.forgot) > h.timing.Lease {
 		h.forgot = now
 		h.connections.each(func(c *connection) { c.forgetSilent(now) })
+	}
+}
+
+// endOutlived ends leases without a stream whose tokens have ended.
+func (h *hub) endOutlived() {
+	now := time.Now()
+	for _, c := range h.streamless.take() {
+		outlives, over := c.outlives(now)
+		if outlives {
+			c.mu.Lock()
+			token := c.identity
+			c.mu.Unlock()
+			h.errands.tokenEnded(c, token)
+		}
+		if !over {
+			h.streamless.add(c)
+		}
 	}
 }
 

@@ -47,7 +47,9 @@ type hub struct {
 	lookout     *lookout
 	witness     *witness
 	unseen      bag[*connection] // hidden, and without a stream
+	streamless  bag[*connection] // with leases and no stream, until the end of their tokens
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
+	expired     instant          // Owned by the pulse. When tokens were last looked at.
 	shared      bool             // static: other nodes share the store
 	admission   admission
 	memory      atomic.Value // rollcall.Epoch of the store

@@ -81,7 +81,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		s = &sub{c: c, id: e.room, partition: uint8(rollcall.PartitionOf(e.room)), status: rollcall.StatusActive}
 		c.subs = append(c.subs, s)
 	}
-	s.counts = e.counts && observe
+	s.counts, s.observes = e.counts && observe, e.observe && observe
 	s.noteLocked(e.status, e.data)
 	if set != nil {
 		s.status, s.data, s.known = set.Status, set.Data, true

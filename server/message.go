@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"rollcall"
-	"rollcall/server/auth"
 	"rollcall/wire"
 )
 
@@ -154,23 +153,5 @@ func (c *connection) snapshot(id rollcall.RoomID) *rollcall.Error {
 		return rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
 	}
 	s.view = view{phase: viewNew, needed: s.granted}
-	return nil
-}
-
-// renewToken takes a new token of the same user before the old one ends.
-func (c *connection) renewToken(ctx context.Context, token string) *rollcall.Error {
-	id, err := c.h.auth.Authenticate(ctx, auth.Credentials{Token: token, From: auth.Message})
-	if err != nil {
-		return asError(err)
-	}
-	if id.User != c.user {
-		return rollcall.Errorf(rollcall.CodeForbidden, "the token is of another user")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.identity = id
-	if c.stream != nil {
-		c.stream.warned = false
-	}
 	return nil
 }

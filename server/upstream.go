@@ -101,6 +101,8 @@ func (s *Server) postAuth(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.op.Lock()
+	defer c.op.Unlock()
 	if refused := c.renewToken(r.Context(), token.Token); refused != nil {
 		return refused
 	}
@@ -148,6 +150,9 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.op.Lock()
 	defer c.op.Unlock()
+	if id := s.newer(r, c); id != nil {
+		c.heed(r.Context(), id)
+	}
 	c.mu.Lock()
 	identity, gone := c.identity, c.gone
 	there := c.findLocked(room) != nil || c.elsewhere
@@ -162,6 +167,25 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return s.grantLease(w, r, c, room, &req, http.StatusOK)
+}
+
+// newer is the identity of a token that was sent along with the resume secret and
+// lasts longer than the one that the connection came with; nil if there is none.
+func (s *Server) newer(r *http.Request, c *connection) *auth.Identity {
+	credentials := auth.CredentialsOf(r)
+	if credentials.From != auth.Header && credentials.From != auth.Query {
+		return nil
+	}
+	id, err := s.o.Auth.Authenticate(r.Context(), credentials)
+	if err != nil || id.Server() || id.User != c.user {
+		return nil // refused before, if it is to be refused
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone || id.Expires.IsZero() || c.identity.Expires.IsZero() || !id.Expires.After(c.identity.Expires) {
+		return nil
+	}
+	return id
 }
 
 // fromServer reports whether a server key was sent along.
@@ -322,6 +346,7 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	}
 	if c.stream == nil {
 		c.evidence = s.h.clock.now() // the request is; the store was told by the grant
+		s.h.watchToken(c)
 	}
 	c.mu.Unlock()
 	s.json(w, status, wire.AppendLease(nil, lease))
