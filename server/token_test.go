@@ -66,7 +66,7 @@ func TestBeatsDoNotOutliveTheToken(t *testing.T) {
 		resume := ana.resume()
 		ana.ends(0) // cut
 		for range 20 {
-			time.Sleep(5 * time.Second)
+			live(5 * time.Second)
 			w.ask("POST", "/v1/connections/"+string(ana.st.c.id)+"/beat", resume, `{}`)
 		}
 		if here := w.here("lobby"); len(here) != 0 {
@@ -95,7 +95,7 @@ func TestANewTokenIsHeededAtOnce(t *testing.T) {
 			if code, body := w.ask("POST", path, resume, `{"token":"`+w.token(claims)+`"}`); code != http.StatusNoContent {
 				t.Fatalf("auth: %d %s", code, body)
 			}
-			time.Sleep(100 * time.Millisecond)
+			live(time.Second, eve, ana)
 			her, _ = ana.conn.take()
 			others, _ = eve.conn.take()
 			return her, others
