@@ -109,7 +109,8 @@ func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.
 	c.mu.Lock()
 	identity := c.identity
 	s := c.findLocked(m.Room)
-	there := s != nil && (s.leased() || m.Observe || c.leaseless)
+	// A lease may have come without the stream, by a PUT or from another node.
+	there := s != nil && s.room != nil && (s.leased() || m.Observe || c.leaseless)
 	// What it says it holds is old if it has been shown the room meanwhile.
 	if there && s.view.phase != viewLive {
 		held := e.held

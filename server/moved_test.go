@@ -17,6 +17,7 @@ import (
 	"rollcall/server/auth"
 	"rollcall/server/transport"
 	"rollcall/store"
+	"rollcall/wire"
 )
 
 // pair is two nodes on one store, in virtual time.
@@ -295,6 +296,44 @@ func TestWhoIsTurnedAwayKeepsTheLeasesOfAnotherNode(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			if here := one.here("lobby"); len(here) != 0 {
 				t.Errorf("dead %v: %q are there for ever", dead, here)
+			}
+		})
+	}
+}
+
+// What is done for who was turned away may be done late, when the client has come
+// back already: it is shown its rooms all the same.
+func TestWhoIsBackAfterBeingTurnedAwayIsShownTheRooms(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			one, two := twoNodes(t)
+			ana := one.arrive("ana", lobby, func(a *arrival) { a.proto = protocolWS })
+			ana.st.c.mu.Lock()
+			resume := one.h.sign(ana.st.c, ana.st.no)
+			ana.st.c.mu.Unlock()
+			ana.ends(transport.Cut)
+			kept := &arrival{
+				identity: auth.GuestIdentity("ana"), last: lastEvent{resume: resume}, proto: protocolWS, multi: true, rooms: []entry{{room: "lobby"}},
+			}
+			if !late {
+				two.h.keep(t.Context(), kept)
+			}
+			back := two.arrive("ana", nil, func(a *arrival) {
+				a.proto, a.multi, a.last = protocolWS, true, lastEvent{resume: resume}
+			})
+			if late {
+				two.h.keep(t.Context(), kept)
+			}
+			back.st.take(&wire.Message{Type: wire.MessageJoin, Room: "lobby"})
+			back.st.c.mu.Lock()
+			back.st.pumpLocked(nil)
+			back.st.c.mu.Unlock()
+			time.Sleep(time.Second)
+			if text, _ := back.conn.take(); strings.Count(text, `"type":"snapshot"`) != 1 {
+				t.Errorf("late %v: it was told %q, want a snapshot", late, text)
+			}
+			if here := one.here("lobby"); len(here) != 1 {
+				t.Errorf("late %v: here are %q", late, here)
 			}
 		})
 	}

@@ -114,8 +114,11 @@ func (h *hub) keep(ctx context.Context, a *arrival) {
 	}
 	if h.shared {
 		c, _ = h.resolve(a)
+		c.mu.Lock()
+		back := c.stream != nil // has come back meanwhile: it asks for its rooms itself
+		c.mu.Unlock()
 		for _, e := range a.rooms {
-			if !e.observe {
+			if !e.observe && !back {
 				_, _ = c.grant(ctx, entry{room: e.room, resume: true}) // gone, or there again
 			}
 		}

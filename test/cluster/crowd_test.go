@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,8 +24,8 @@ import (
 // every event and keeps numbers alone. They come back by themselves, as browsers
 // do.
 type crowd struct {
-	addr  string // host:port
-	size  int    // of every room
+	addrs []string // host:port of nodes, or of a proxy before them
+	size  int      // of every room
 	calls *http.Client
 	stop  chan struct{} // closed by the end of the test
 	wg    sync.WaitGroup
@@ -38,6 +39,8 @@ type guest struct {
 	plain      bool // SSE: answers no beat
 	user, room string
 
+	at int // place in addrs; owned by live
+
 	mu      sync.Mutex
 	conn    net.Conn      // Guarded by mu. The newest.
 	version int64         // Guarded by mu. -1: nothing is held.
@@ -50,11 +53,12 @@ type guest struct {
 	resume  string        // Guarded by mu.
 	id      string        // Guarded by mu. The last id of SSE.
 	name    string        // Guarded by mu. Of the connection.
+	node    string        // Guarded by mu. Where the newest stream is.
 	retry   time.Duration // Guarded by mu.
 }
 
-func newCrowd(t *testing.T, addr string, size int) *crowd {
-	c := &crowd{addr: addr, size: size, stop: make(chan struct{})}
+func newCrowd(t *testing.T, size int, addrs ...string) *crowd {
+	c := &crowd{addrs: addrs, size: size, stop: make(chan struct{})}
 	c.calls = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: soon}
 	t.Cleanup(c.end)
 	return c
@@ -80,12 +84,16 @@ func (c *crowd) end() {
 	c.calls.CloseIdleConnections()
 }
 
-// join adds a guest, who stays until the end.
-func (c *crowd) join(over harness.Transport, plain bool, user, room string) {
-	g := &guest{crowd: c, over: over, plain: plain, user: user, room: room, version: -1, count: -1}
+// join adds a guest, who stays until the end, at a node first and at the next one
+// when that is gone.
+func (c *crowd) join(at int, over harness.Transport, plain bool, user, room string) {
+	g := &guest{crowd: c, at: at, over: over, plain: plain, user: user, room: room, version: -1, count: -1}
 	c.all = append(c.all, g)
 	c.wg.Go(g.live)
 }
+
+// again is how long to stay away if nobody says.
+func again() time.Duration { return 100*time.Millisecond + rand.N(400*time.Millisecond) }
 
 // live opens stream after stream.
 func (g *guest) live() {
@@ -114,13 +122,18 @@ func (g *guest) fault(format string, args ...any) {
 
 // visit is one stream, to its end. It tells how long to stay away.
 func (g *guest) visit() (time.Duration, error) {
-	conn, err := net.DialTimeout("tcp", g.crowd.addr, soon)
+	addr := g.crowd.addrs[g.at%len(g.crowd.addrs)]
+	conn, err := net.DialTimeout("tcp", addr, soon)
+	if err != nil && len(g.crowd.addrs) > 1 {
+		g.at++
+		return again(), nil
+	}
 	if err != nil {
-		return 100 * time.Millisecond, err
+		return again(), err
 	}
 	defer conn.Close()
 	g.mu.Lock()
-	g.conn, g.shown, g.retry = conn, false, 100*time.Millisecond
+	g.conn, g.shown, g.retry, g.node = conn, false, again(), addr
 	g.streams++
 	path, header := "/v1/rooms/"+url.PathEscape(g.room)+"/stream?user="+g.user, http.Header{}
 	switch {
@@ -141,18 +154,18 @@ func (g *guest) visit() (time.Duration, error) {
 		}
 	}
 	g.mu.Unlock()
-	req, err := http.NewRequest("GET", "http://"+g.crowd.addr+path, nil)
+	req, err := http.NewRequest("GET", "http://"+addr+path, nil)
 	if err != nil {
 		return 0, err
 	}
 	req.Header = header
 	if err := req.Write(conn); err != nil {
-		return 100 * time.Millisecond, nil
+		return again(), nil
 	}
 	in := bufio.NewReaderSize(conn, 4<<10)
 	res, err := http.ReadResponse(in, req)
 	if err != nil {
-		return 100 * time.Millisecond, nil // the network's fault
+		return again(), nil // the network's fault
 	}
 	defer res.Body.Close()
 	if want := map[harness.Transport]int{harness.SSE: 200, harness.WS: 101}[g.over]; res.StatusCode != want {
@@ -319,9 +332,9 @@ func (g *guest) hear(kind string, data []byte) {
 // post is a call of the guest's connection.
 func (g *guest) post(verb, body string) {
 	g.mu.Lock()
-	name, resume := g.name, g.resume
+	name, resume, node := g.name, g.resume, g.node
 	g.mu.Unlock()
-	req, err := http.NewRequest("POST", "http://"+g.crowd.addr+"/v1/connections/"+name+"/"+verb, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequest("POST", "http://"+node+"/v1/connections/"+name+"/"+verb, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return
 	}
@@ -355,16 +368,24 @@ func (c *crowd) hush() {
 	}
 }
 
-// check reports what guests were not to see, and returns how many have had to come
-// back since hush.
-func (c *crowd) check(t *testing.T) (moved int) {
+// moved is how many guests have had to come back since hush.
+func (c *crowd) moved() (n int) {
+	for _, g := range c.all {
+		g.mu.Lock()
+		if g.streams > 0 {
+			n++
+		}
+		g.mu.Unlock()
+	}
+	return n
+}
+
+// check reports what guests were not to see.
+func (c *crowd) check(t *testing.T) {
 	t.Helper()
 	told := 0
 	for _, g := range c.all {
 		g.mu.Lock()
-		if g.streams > 0 {
-			moved++
-		}
 		for _, f := range g.faults {
 			if told++; told <= 20 {
 				t.Errorf("%v of %q, stream %d: %s", g.over, g.user, g.streams, f)
@@ -372,5 +393,4 @@ func (c *crowd) check(t *testing.T) (moved int) {
 		}
 		g.mu.Unlock()
 	}
-	return moved
 }

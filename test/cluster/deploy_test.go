@@ -92,7 +92,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 		up(i)
 	}
 	front := startNginx(t, listen)
-	all := newCrowd(t, strings.TrimPrefix(front, "http://"), size)
+	all := newCrowd(t, size, strings.TrimPrefix(front, "http://"))
 	hall := func(i int) string { return fmt.Sprintf("hall-%d", i/size) }
 	var clients []*harness.Client
 	var rooms []string
@@ -102,7 +102,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 			s.Know(hall(i), user)
 		}
 		if i%size >= close {
-			all.join(over, plain, user, hall(i))
+			all.join(0, over, plain, user, hall(i))
 			continue
 		}
 		rooms = append(rooms, hall(i))
@@ -129,7 +129,8 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 	t.Logf("restarted all within %v", time.Since(began))
 	time.Sleep(long.Lease + grace) // who was not renewed would be gone by now
 	counted()
-	moved := all.check(t)
+	all.check(t)
+	moved := all.moved()
 	all.complete(t, soon)
 	for i, c := range clients {
 		for _, ch := range c.Changes("", "") {
@@ -188,4 +189,55 @@ func count(t *testing.T, s *harness.Server, front string, rooms []string, size i
 			t.Errorf("%d of %d counts were not %d", wrong, reads, size)
 		}
 	}
+}
+
+// TestStormOfReconnects: a node dies, and all of its members come at once to another
+// one, which lets so few in a second that it takes longer than a lease. Whoever is
+// turned away keeps the lease: nobody is shown leaving.
+func TestStormOfReconnects(t *testing.T) {
+	t.Parallel()
+	const members, size, accept = 400, 20, 24
+	store := startRedis(t)
+	nodes := harness.NewNodes(t)
+	start := func(accept int) *harness.Server {
+		return nodes.Start(harness.Config{
+			Lease: 3 * lease, Beat: 3 * beat, Grace: grace, Launch: launch,
+			Args: []string{"--store", store.url(), "--max-accept", fmt.Sprint(accept)},
+		})
+	}
+	doomed, other := start(1000), start(accept)
+	all := newCrowd(t, size, doomed.Host(), other.Host())
+	for i := range members {
+		user, hall := fmt.Sprintf("u%03d", i), fmt.Sprintf("hall-%d", i/size)
+		other.Know(hall, user)
+		at := 0
+		if i%size == 0 {
+			at = 1 // one of each room sees all of it
+		}
+		all.join(at, harness.Transport(i%2), false, user, hall) // a plain stream would be a new one every few seconds
+	}
+	all.complete(t, 3*soon)
+	watchers := []*harness.Client{other.Watch(t, harness.SSE, "hall-1"), other.Watch(t, harness.WS, "hall-1")}
+	for _, w := range watchers {
+		w.Until(soon, "all of the room", func() bool { l := w.List("hall-1"); return l != nil && len(l.Members) == size })
+		w.Forget()
+	}
+	all.hush()
+	doomed.Signal(syscall.SIGKILL)
+	doomed.Exited(soon)
+	began := time.Now()
+	harness.Eventually(t, soon, "all have lost their streams", func() bool { return all.moved() >= members-members/size })
+	all.complete(t, 6*soon)
+	took := time.Since(began)
+	t.Logf("all are back after %v; %g were turned away", took, other.Metric("rollcall_streams_refused_total"))
+	if took < other.Lease || other.Metric("rollcall_streams_refused_total") < members {
+		t.Errorf("all are back after %v, within a lease, which is no test", took)
+	}
+	all.check(t)
+	for _, w := range watchers {
+		if n := len(w.Leaves("", "")) + len(w.Joins("", "")); n > 0 {
+			t.Errorf("a watcher was told of %d who came or went", n)
+		}
+	}
+	all.end()
 }
