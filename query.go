@@ -43,6 +43,10 @@ type Answer struct {
 	States [][]ConnectionState
 	// Next is the cursor of the next page; 0 if this is the last.
 	Next Version
+	// Estimate tells that the room is declared to name nobody. Count may then be an
+	// estimate, with that standard error as a part of it; 0 is exact.
+	Estimate      bool
+	StandardError float64
 	// Settling is how long missing members may still be on their way back.
 	Settling time.Duration
 }

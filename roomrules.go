@@ -13,6 +13,9 @@ import (
 type RoomSettings struct {
 	Modes   Modes
 	Signals SignalScope
+	// Estimate has a room hold no leases and name nobody: how many are there is
+	// told, and may be an estimate.
+	Estimate bool
 }
 
 // SignalScope is who is told the signals of a room in counts mode. In full mode
@@ -64,6 +67,9 @@ var roomSettings = []roomSetting{
 		d, err := time.ParseDuration(value)
 		return func(s *RoomSettings) { s.Modes.Every = d }, err == nil && d >= MinCountEvery
 	}},
+	{"estimate", "on or off", func(value string) (func(*RoomSettings), bool) {
+		return func(s *RoomSettings) { s.Estimate = value == "on" }, value == "on" || value == "off"
+	}},
 	{"signals", "all, scope or none", func(value string) (func(*RoomSettings), bool) {
 		scope, ok := map[string]SignalScope{"all": SignalsAll, "scope": SignalsScoped, "none": SignalsNone}[value]
 		return func(s *RoomSettings) { s.Signals = scope }, ok
@@ -113,6 +119,9 @@ func ParseRoomRules(lines []string, base RoomSettings) (RoomRules, error) {
 func parseRoomRule(line string) (rule roomRule, err error) {
 	i := strings.LastIndexByte(line, ':')
 	name, value, ok := strings.Cut(line[i+1:], "=")
+	if name == "estimate" && !ok {
+		value, ok = "on", true // PATTERN:estimate
+	}
 	if i < 0 || !ok {
 		return rule, fmt.Errorf("%q is not PATTERN:setting=value", line)
 	}

@@ -63,6 +63,7 @@ func TestWrongRoomRulesAreRefused(t *testing.T) {
 		{"a*:count-every=soon", "50ms or more"},
 		{"a*:counts-above=100", "counts-below 150 is more than counts-above 100"},
 		{"a*:counts-below=300\nab*:counts-above=400\na*:counts-above=300\nabc:counts-above=250", `rooms "abc": counts-below 300`},
+		{"a*:estimate=maybe", "must be on or off"},
 		{"a*:signals=all\na*:signals=none", "another signals of the same pattern"},
 	} {
 		_, err := rollcall.ParseRoomRules(strings.Split(c.lines, "\n"), base)
@@ -72,6 +73,19 @@ func TestWrongRoomRulesAreRefused(t *testing.T) {
 	}
 	if _, err := rollcall.ParseRoomRules([]string{"a:signals=all", `a\*:signals=all`, "a*:signals=none"}, base); err != nil {
 		t.Errorf("three patterns that differ: %v", err)
+	}
+}
+
+func TestRoomsAreDeclaredEstimate(t *testing.T) {
+	base := rollcall.RoomSettings{Modes: rollcall.DefaultModes()}
+	rules, err := rollcall.ParseRoomRules([]string{"live:*:estimate", "live:small*:estimate=off", "live:small:big:estimate=on"}, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room, want := range map[rollcall.RoomID]bool{"live:1": true, "live:small:1": false, "live:small:big": true, "doc": false} {
+		if got := rules.Of(room, base).Estimate; got != want {
+			t.Errorf("%q is estimated: %v, want %v", room, got, want)
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func (w *witness) look(now int64) {
 		var few [8]rollcall.RoomID
 		rooms := few[:0]
 		for _, s := range c.subs {
-			if s.leased() {
+			if s.leased() || s.estimated {
 				rooms = append(rooms, s.id)
 			}
 		}

@@ -39,6 +39,7 @@ type connection struct {
 	renewing  uint64         // Guarded by mu. In the lists of the next renewals: a bit for each keeper.
 	setting   bool           // Guarded by mu. In the list of sets that wait.
 	sets      bucket         // Guarded by mu.
+	announced bool           // Guarded by mu. The client has said that it goes.
 	returned  bool           // Guarded by mu. Its stream is not its first, here or anywhere.
 	sending   *sending       // Guarded by mu. nil before the first signal.
 	messages  bucket         // Guarded by mu.
@@ -69,6 +70,9 @@ type sub struct {
 	known    bool            // Guarded by c.mu. status and data are those of the store, also if c has moved.
 	counts   bool            // Guarded by c.mu. An observer who is shown nothing but the number.
 	observes bool            // Guarded by c.mu. It asked for no lease.
+	// estimated tells that the connection is counted in a room that holds no leases.
+	// Guarded by c.mu.
+	estimated bool
 	// member is the user in the room when the store last answered, and granted
 	// the version of the room at the grant. Guarded by c.mu.
 	member  *rollcall.Member
@@ -151,6 +155,7 @@ func (c *connection) leasesLocked() int {
 // dropLocked takes a sub away, with its view.
 func (c *connection) dropLocked(s *sub) {
 	s.unviewLocked()
+	s.exitLocked()
 	for i := range c.subs {
 		if c.subs[i] == s {
 			last := len(c.subs) - 1

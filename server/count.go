@@ -14,14 +14,14 @@ func (s *stream) appendCount(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	case v.phase == viewNew && v.sent == version && v.epoch == epoch:
 		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, v.epoch, version))
 	case v.phase == viewNew:
-		b = s.append(b, wire.EventSnapshot, wire.AppendCounts(nil, r.id, epoch, version, n, nil, r.settlingLocked()))
+		b = s.append(b, wire.EventSnapshot, r.appendCountsLocked(nil, n, nil))
 	case v.phase != viewLive || n == v.count:
 		return b, deliveries
 	case now.sub(v.told) < r.settings.Modes.Every:
 		h.pulse.again(s.c)
 		return b, deliveries
 	default:
-		b = s.append(b, wire.EventCount, wire.AppendCount(nil, r.id, version, n, nil))
+		b = s.append(b, wire.EventCount, r.appendCountLocked(nil, n, nil))
 	}
 	v.phase, v.epoch, v.sent, v.count, v.told = viewLive, epoch, version, n, now
 	return b, deliveries + 1

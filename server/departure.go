@@ -25,6 +25,7 @@ func (c *connection) attachLocked(s *stream, now instant) {
 		}
 	}
 	c.streams++
+	c.announced = false
 	s.no = c.streams
 	s.answered = now
 	c.stream = s
@@ -66,6 +67,7 @@ func (s *stream) ended(end transport.End) {
 	}
 	announced := s.left
 	c.h.watchToken(c)
+	c.announced = announced
 	c.settleLocked()
 	c.mu.Unlock()
 	if len(d.leases) == 0 || announced || sentAway || end.Kind != transport.Closed {

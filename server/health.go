@@ -123,6 +123,9 @@ func (h *hub) usersByKeeper(users []rollcall.UserID) map[*keeper][]rollcall.User
 
 // query asks the store, unless it has just failed.
 func (h *hub) query(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
+	if h.isEstimate(q.Room) {
+		return h.estimates.query(ctx, &q), nil
+	}
 	k := h.keeperOf(rollcall.PartitionOf(q.Room))
 	if k.isDown() {
 		return rollcall.Answer{}, errDown

@@ -46,6 +46,7 @@ type hub struct {
 	events      *eventDesk
 	lookout     *lookout
 	witness     *witness
+	estimates   *estimates
 	unseen      bag[*connection] // hidden, and without a stream
 	streamless  bag[*connection] // with leases and no stream, until the end of their tokens
 	forgot      instant          // Owned by the pulse. When leases without evidence were last forgotten.
@@ -96,6 +97,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	if many, ok := o.Store.(store.Shared); ok {
 		h.shared = many.Shared()
 	}
+	h.estimates = newEstimates(h)
 	h.store.Feed(h.onFrame)
 	if a, err := h.store.Read(h.ctx, rollcall.Query{Room: "-"}); err == nil {
 		h.memory.Store(a.Epoch)
@@ -117,6 +119,7 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 	h.wg.Go(h.watching.run)
 	h.wg.Go(h.lookout.run)
 	h.wg.Go(h.witness.run)
+	h.wg.Go(h.estimates.run)
 	return h
 }
 
@@ -165,7 +168,7 @@ func (h *hub) onFrame(f *rollcall.Frame) {
 		if len(ch.Ended) > 0 {
 			r.endSignals(ch.Ended)
 		}
-		if ch.Version != ch.Prev {
+		if ch.Version != ch.Prev && !r.settings.Estimate {
 			r.change(ch)
 		}
 	}

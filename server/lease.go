@@ -52,6 +52,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	count := len(c.subs)
 	info, claim := c.identity.Info, c.claim
 	observe := (e.observe || c.leaseless) && (s == nil || !s.leased())
+	estimated := !observe && c.h.isEstimate(e.room)
 	c.mu.Unlock()
 	if s == nil && count >= c.h.limits.RoomsPerConnection {
 		return nil, rollcall.LimitError(rollcall.CodeRateLimited, c.h.limits.RoomsPerConnection,
@@ -62,7 +63,7 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	}
 	var res rollcall.Result
 	waiting := false
-	if !observe {
+	if !observe && !estimated {
 		var err *rollcall.Error
 		// Whether or not the client waits for it, what the store does has to be known.
 		res, err = c.h.apply(context.WithoutCancel(ctx), rollcall.Op{
@@ -88,6 +89,8 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	}
 	switch {
 	case observe:
+	case estimated:
+		s.enterLocked()
 	case waiting:
 		s.ttl = e.ttl != 0
 		s.waitLocked(info)

@@ -110,7 +110,7 @@ func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.
 	identity := c.identity
 	s := c.findLocked(m.Room)
 	// A lease may have come without the stream, by a PUT or from another node.
-	there := s != nil && s.room != nil && (s.leased() || m.Observe || c.leaseless)
+	there := s != nil && s.room != nil && (s.leased() || s.estimated || m.Observe || c.leaseless)
 	// What it says it holds is old if it has been shown the room meanwhile.
 	if there && s.view.phase != viewLive {
 		held := e.held

@@ -81,7 +81,7 @@ func (h *hub) resumed(a *arrival) *connection {
 		c := h.newConnection(r.Connection, a.identity)
 		c.elsewhere, c.moved = true, true
 		return c
-	case r.Epoch != string(h.epoch()) || a.observes():
+	case r.Epoch != string(h.epoch()) || h.holdsNone(a):
 		return h.newConnection(r.Connection, a.identity)
 	}
 	return nil
@@ -179,12 +179,13 @@ func (h *hub) isOf(l *lastEvent, user rollcall.UserID) bool {
 	return ok && r.User == user
 }
 
-func (a *arrival) observes() bool {
+// holdsNone reports whether an arrival asks for no lease.
+func (h *hub) holdsNone(a *arrival) bool {
 	if a.identity.Hidden {
 		return true
 	}
 	for _, e := range a.rooms {
-		if !e.observe {
+		if !e.observe && !h.isEstimate(e.room) {
 			return false
 		}
 	}

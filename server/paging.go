@@ -46,6 +46,9 @@ func (c *connection) viewerOf(id rollcall.RoomID, need auth.Capability) (s *sub,
 	if err := may(c.identity, id, need); err != nil {
 		return nil, nil, asError(err)
 	}
+	if c.h.isEstimate(id) {
+		return nil, nil, errEstimate
+	}
 	return s, s.room, nil
 }
 

@@ -104,6 +104,7 @@ func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.json(w, http.StatusOK, wire.AppendRoomInfo(nil, wire.RoomInfo{
 		Room: room, Mode: wire.Mode(a.Mode.String()), Count: a.Count, Connections: a.Connections, Epoch: a.Epoch, Version: a.Version,
+		Estimate: a.Estimate, StandardError: a.StandardError,
 	}))
 	return nil
 }

@@ -314,7 +314,7 @@ func (r *room) snapshotLocked() []byte {
 	settling := r.settlingLocked()
 	if len(r.snapshot.body) == 0 || settling > 0 {
 		if t := r.tally; t != nil {
-			r.snapshot.body = wire.AppendCounts(r.snapshot.body[:0], r.id, t.epoch, t.version, r.shownCountLocked(), t.sample, settling)
+			r.snapshot.body = r.appendCountsLocked(r.snapshot.body[:0], r.shownCountLocked(), t.sample)
 			return r.snapshot.body
 		}
 		members := r.roster.Members()

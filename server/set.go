@@ -26,9 +26,9 @@ func (c *connection) set(ctx context.Context, id rollcall.RoomID, ch change) (*r
 		return nil, rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
 	}
 	if !s.leased() {
-		hidden := c.leaseless
+		unseen := c.leaseless || s.estimated
 		c.mu.Unlock()
-		if hidden {
+		if unseen {
 			return nil, nil // accepted, and seen by nobody
 		}
 		return nil, rollcall.Errorf(rollcall.CodeForbidden, "an observer has no status and no data")

@@ -73,6 +73,9 @@ func (c *connection) signallerLocked(id rollcall.RoomID) (*sub, *rollcall.Error)
 	case c.leaseless && !c.identity.Server():
 		return nil, nil // hidden: accepted, and seen by nobody
 	}
+	if s.estimated {
+		return nil, errEstimate
+	}
 	return nil, rollcall.Errorf(rollcall.CodeForbidden, "an observer sends no signals")
 }
 

@@ -12,6 +12,9 @@ type tally struct {
 	epoch   rollcall.Epoch
 	version rollcall.Version
 	count   int
+	// estimate tells that the room names nobody; standardError is that of count.
+	estimate      bool
+	standardError float64
 	// least is what the number was before the store lost its memory: it does not
 	// fall while the store settles.
 	least  int
@@ -120,6 +123,7 @@ func (r *room) installTallyLocked(a *rollcall.Answer) {
 	r.samples++
 	r.tally = &tally{
 		epoch: a.Epoch, version: a.Version, count: a.Count, least: least, sample: a.Members, sampled: r.samples,
+		estimate: a.Estimate, standardError: a.StandardError,
 	}
 	r.roster = nil
 	if least > 0 {
@@ -169,9 +173,27 @@ func (r *room) countLocked(count int, sample bool) []byte {
 			members = r.tally.sample
 		}
 		e.from, e.to = rollcall.Version(count), r.tally.version
-		e.body = wire.AppendCount(e.body[:0], r.id, r.tally.version, count, members)
+		e.body = r.appendCountLocked(e.body[:0], count, members)
 	}
 	return r.counts[i].body
+}
+
+// appendCountLocked appends the body of a count of the present version.
+func (r *room) appendCountLocked(b []byte, count int, sample []*rollcall.Member) []byte {
+	if t := r.tally; t != nil && t.estimate {
+		return wire.AppendEstimate(b, r.id, t.version, count, t.standardError)
+	}
+	_, version := r.positionLocked()
+	return wire.AppendCount(b, r.id, version, count, sample)
+}
+
+// appendCountsLocked appends the body of a snapshot that names at most a sample.
+func (r *room) appendCountsLocked(b []byte, count int, sample []*rollcall.Member) []byte {
+	epoch, version := r.positionLocked()
+	if t := r.tally; t != nil && t.estimate {
+		return wire.AppendEstimates(b, r.id, epoch, version, count, t.standardError)
+	}
+	return wire.AppendCounts(b, r.id, epoch, version, count, sample, r.settlingLocked())
 }
 
 // tickLivelyLocked fans out signals and windows alone, while it is too early for the

@@ -51,6 +51,7 @@ func (c *connection) heed(ctx context.Context, id *auth.Identity) {
 			}
 		case id.Hidden:
 			ops = s.endLocked(ops, rollcall.ReasonLeft)
+			s.exitLocked()
 		case changed && s.lease.Generation != 0, !s.leased() && !s.observes && id.Can(s.id, auth.Presence):
 			again = append(again, entry{room: s.id, ttl: s.lease.TTL})
 		}
@@ -86,7 +87,7 @@ func (s *sub) needs(id *auth.Identity) auth.Capability {
 	switch {
 	case s.counts:
 		return auth.Count
-	case s.leased() && !id.Hidden:
+	case (s.leased() || s.estimated) && !id.Hidden:
 		return auth.Presence
 	}
 	return auth.Read

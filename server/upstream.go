@@ -302,6 +302,12 @@ func (s *Server) leaseRequest(w http.ResponseWriter, r *http.Request) (rollcall.
 
 // grantLease grants or renews and answers. Called with c.op held.
 func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connection, room rollcall.RoomID, body *wire.LeaseRequest, status int) error {
+	if s.h.isEstimate(room) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.settleLocked()
+		return errEstimate
+	}
 	c.mu.Lock()
 	ttl := s.ttl(body, c.findLocked(room))
 	c.mu.Unlock()

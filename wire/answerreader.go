@@ -21,6 +21,10 @@ func DecodeRoomInfo(raw []byte) (r RoomInfo, err error) {
 			f.count(&r.Count)
 		case "connections":
 			f.count(&r.Connections)
+		case "estimate":
+			f.boolean(&r.Estimate)
+		case "standardError":
+			f.fraction(&r.StandardError)
 		case "epoch":
 			f.epoch(&r.Epoch)
 		case "version":

@@ -18,6 +18,10 @@ type Snapshot struct {
 	Count   int
 	Members []*rollcall.Member // mode full
 	Sample  []*rollcall.Member // mode counts; nil if none was sent
+	// Estimate tells that the room names nobody, and Count may be an estimate, with
+	// StandardError as a part of it.
+	Estimate      bool
+	StandardError float64
 	// Settling is for how long members that are missing may still come back.
 	Settling time.Duration
 }
@@ -41,6 +45,9 @@ type Count struct {
 	Version rollcall.Version
 	Count   int
 	Sample  []*rollcall.Member // nil if it has not changed
+	// Estimate and StandardError are as in [Snapshot].
+	Estimate      bool
+	StandardError float64
 }
 
 // EndedLease tells that the receiver's own lease in the room ended.

@@ -44,9 +44,12 @@ type eventInput struct {
 	Members    []memberInput    `json:"members,omitzero"`
 	Sample     []memberInput    `json:"sample,omitzero"`
 	SettlingMs int64            `json:"settlingMs,omitempty"`
-	Join       []memberInput    `json:"join,omitempty"`
-	Update     []memberInput    `json:"update,omitempty"`
-	Leave      []leaveInput     `json:"leave,omitempty"`
+	// Of a room that names nobody.
+	Estimate      bool          `json:"estimate,omitempty"`
+	StandardError float64       `json:"standardError,omitempty"`
+	Join          []memberInput `json:"join,omitempty"`
+	Update        []memberInput `json:"update,omitempty"`
+	Leave         []leaveInput  `json:"leave,omitempty"`
 
 	Reason      string        `json:"reason,omitempty"`
 	ReconnectMs *int64        `json:"reconnectMs,omitempty"`
@@ -162,6 +165,9 @@ func (v *eventVector) encode(t *testing.T) []byte {
 			Lease: millis(in.LeaseMs), Beat: millis(in.BeatMs), Now: in.Now,
 		})
 	case wire.EventSnapshot, wire.EventMode:
+		if in.Estimate {
+			return wire.AppendEstimates(nil, in.Room, in.Epoch, in.Version, in.Count, in.StandardError)
+		}
 		if in.Mode == wire.ModeCounts {
 			return wire.AppendCounts(nil, in.Room, in.Epoch, in.Version, in.Count, members(in.Sample), millis(in.SettlingMs))
 		}
@@ -171,6 +177,9 @@ func (v *eventVector) encode(t *testing.T) []byte {
 	case wire.EventDiff:
 		return wire.AppendDiff(nil, in.Room, in.diff())
 	case wire.EventCount:
+		if in.Estimate {
+			return wire.AppendEstimate(nil, in.Room, in.Version, in.Count, in.StandardError)
+		}
 		return wire.AppendCount(nil, in.Room, in.Version, in.Count, nil)
 	case wire.EventEnded:
 		reason, _ := rollcall.ParseReason(in.Reason)
@@ -214,6 +223,9 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 	case *wire.Ready:
 		return wire.AppendReady(nil, *d)
 	case *wire.Snapshot:
+		if d.Estimate {
+			return wire.AppendEstimates(nil, d.Room, d.Epoch, d.Version, d.Count, d.StandardError)
+		}
 		if d.Mode == wire.ModeCounts {
 			return wire.AppendCounts(nil, d.Room, d.Epoch, d.Version, d.Count, d.Sample, d.Settling)
 		}
@@ -223,6 +235,9 @@ func reencode(t *testing.T, event wire.Event, decoded any) []byte {
 	case *wire.RoomDiff:
 		return wire.AppendDiff(nil, d.Room, &d.Diff)
 	case *wire.Count:
+		if d.Estimate {
+			return wire.AppendEstimate(nil, d.Room, d.Version, d.Count, d.StandardError)
+		}
 		return wire.AppendCount(nil, d.Room, d.Version, d.Count, nil)
 	case *wire.EndedLease:
 		return wire.AppendEnded(nil, d.Room, d.Reason)

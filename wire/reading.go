@@ -13,9 +13,13 @@ type RoomInfo struct {
 	Connections int
 	Epoch       rollcall.Epoch
 	Version     rollcall.Version
+	// Estimate and StandardError are as in [Snapshot].
+	Estimate      bool
+	StandardError float64
 }
 
-// AppendRoomInfo appends {"room","mode","count","connections","epoch","version"}.
+// AppendRoomInfo appends {"room","mode","count","connections","epoch","version"}, of
+// an estimate {...,"estimate":true,"standardError"}.
 func AppendRoomInfo(b []byte, r RoomInfo) []byte {
 	b = appendRoom(b, r.Room)
 	b = append(b, `,"mode":`...)
@@ -25,6 +29,9 @@ func AppendRoomInfo(b []byte, r RoomInfo) []byte {
 	b = append(b, `,"connections":`...)
 	b = appendNumber(b, int64(r.Connections))
 	b = appendEpoch(b, r.Epoch, r.Version)
+	if r.Estimate {
+		return appendStandardError(b, r.StandardError)
+	}
 	return append(b, '}')
 }
 

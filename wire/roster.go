@@ -104,6 +104,35 @@ func AppendCount(b []byte, room rollcall.RoomID, version rollcall.Version, count
 	return append(b, '}')
 }
 
+// AppendEstimate appends the body of a count of a room that names nobody:
+//
+//	{"room","version","count","estimate":true,"standardError"}
+func AppendEstimate(b []byte, room rollcall.RoomID, version rollcall.Version, count int, standardError float64) []byte {
+	b = appendRoom(b, room)
+	b = append(b, `,"version":`...)
+	b = appendNumber(b, int64(version))
+	b = append(b, `,"count":`...)
+	b = appendNumber(b, int64(count))
+	return appendStandardError(b, standardError)
+}
+
+// AppendEstimates appends the body of a snapshot of a room that names nobody:
+//
+//	{"room","epoch","version","mode":"counts","count","estimate":true,"standardError"}
+func AppendEstimates(b []byte, room rollcall.RoomID, epoch rollcall.Epoch, version rollcall.Version, count int, standardError float64) []byte {
+	b = appendRoom(b, room)
+	b = appendEpoch(b, epoch, version)
+	b = append(b, `,"mode":"counts","count":`...)
+	b = appendNumber(b, int64(count))
+	return appendStandardError(b, standardError)
+}
+
+// appendStandardError closes a body.
+func appendStandardError(b []byte, standardError float64) []byte {
+	b = append(b, `,"estimate":true,"standardError":`...)
+	return append(appendFraction(b, standardError), '}')
+}
+
 // AppendEnded appends {"room","reason"}: the receiver's own lease ended.
 func AppendEnded(b []byte, room rollcall.RoomID, reason rollcall.Reason) []byte {
 	b = appendRoom(b, room)

@@ -26,6 +26,10 @@ func readSnapshot(f *fields) any {
 			s.Members = f.members()
 		case "sample":
 			s.Sample = f.members()
+		case "estimate":
+			f.boolean(&s.Estimate)
+		case "standardError":
+			f.fraction(&s.StandardError)
 		case "settlingMs":
 			f.millis(&s.Settling)
 		}
@@ -96,6 +100,10 @@ func readCount(f *fields) any {
 			f.count(&c.Count)
 		case "sample":
 			c.Sample = f.members()
+		case "estimate":
+			f.boolean(&c.Estimate)
+		case "standardError":
+			f.fraction(&c.StandardError)
 		}
 	}
 	f.need("room", c.Room != "")
