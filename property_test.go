@@ -25,7 +25,7 @@ var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newSolo(o storetest.Options) *solo {
 	b := &solo{now: startTime}
-	b.partition = rollcall.NewPartition(rollcall.PartitionOptions{Epoch: "e", Timing: o.Timing, Limits: o.Limits}, b.now)
+	b.partition = rollcall.NewPartition(rollcall.PartitionOptions{Epoch: "e", Timing: o.Timing, Limits: o.Limits, Modes: o.Modes}, b.now)
 	return b
 }
 
@@ -98,10 +98,20 @@ func walk(w *storetest.World, b *solo, more func() bool) error {
 // TestPartitionAgreesWithOracle makes random operations, and compares all that
 // can be seen of a partition with a naive one after each.
 func TestPartitionAgreesWithOracle(t *testing.T) {
+	agree(t, storetest.WorldOptions())
+}
+
+// TestCrowdAgreesWithOracle is the same in rooms that tell a number: S7, modes change
+// at the thresholds and nowhere else; S9, nobody without a lease is in any read.
+func TestCrowdAgreesWithOracle(t *testing.T) {
+	agree(t, storetest.CrowdOptions())
+}
+
+func agree(t *testing.T, o storetest.Options) {
 	rooms := storetest.RoomsOf(0, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		b := newSolo(storetest.WorldOptions())
-		w := storetest.NewWorld(b, storetest.WorldOptions(), b, rapidChoices{t}, rooms)
+		b := newSolo(o)
+		w := storetest.NewWorld(b, o, b, rapidChoices{t}, rooms)
 		w.Trace = t.Logf
 		steps := rapid.IntRange(1, 120).Draw(t, "steps")
 		if err := walk(w, b, func() bool { steps--; return steps >= 0 }); err != nil {

@@ -149,14 +149,22 @@ func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
 		return b, deliveries
 	case v.mode != rollcall.ModeCounts:
 		b = s.append(b, wire.EventMode, r.snapshotLocked())
-	case r.notified <= v.sent && v.sent <= t.version || count == v.count && t.sampled == v.sampled:
+	case r.notified <= v.looked && v.sent <= t.version:
 		return b, deliveries
 	default:
+		// What changes from now on waits for the next fan-out of the number, also
+		// if there is nothing to tell of it now.
+		v.looked = max(r.notified, t.version)
+		if count == v.count && t.sampled == v.sampled {
+			return b, deliveries
+		}
 		b = s.append(b, wire.EventCount, r.countLocked(count, t.sampled != v.sampled))
 		v.sent, v.count, v.sampled = t.version, count, t.sampled
 		return b, deliveries + 1
 	}
-	*v = view{phase: viewLive, mode: rollcall.ModeCounts, epoch: t.epoch, sent: t.version, count: count, sampled: t.sampled}
+	*v = view{
+		phase: viewLive, mode: rollcall.ModeCounts, epoch: t.epoch, sent: t.version, looked: t.version, count: count, sampled: t.sampled,
+	}
 	return b, deliveries + 1
 }
 

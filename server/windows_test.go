@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -213,6 +214,7 @@ func (l *looker) read() {
 			var c struct{ Count int }
 			json.Unmarshal([]byte(data), &c)
 			l.counts = append(l.counts, c.Count)
+			l.told["count"] = append(l.told["count"], time.Now())
 		case "signals":
 			l.signals = append(l.signals, data)
 		}
@@ -787,6 +789,64 @@ func TestSignalsOfACrowdReachThoseWhoLook(t *testing.T) {
 				}
 				if got := twin.senders(); len(got) != 0 {
 					t.Errorf("with t0 off the page: told signals of %v, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// TestCountsComeAtMostOnceASecond: S6, whatever else a room has to tell: signals,
+// pages, contacts, and a sample that leaves.
+func TestCountsComeAtMostOnceASecond(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 6))
+				rule := []string{"hall:signals=all", "hall:signals=scope"}[seed%2]
+				w, _ := crowdWorld(t, 5, rule)
+				here := people("u", 0, 20)
+				w.admit("hall", here...)
+				tab := w.arrive("tab", []rollcall.RoomID{"hall"}, nil)
+				count := w.look("num", "hall", func(a *arrival) { a.rooms[0].counts = true })
+				plain, looks := w.look("one", "hall", nil), w.look("two", "hall", nil)
+				looks.open("top", "", 4)
+				looks.ask("tab", "u003", "u030")
+				all := []*looker{count, plain, looks}
+				for range 150 {
+					tab.answer()
+					switch random.IntN(4) {
+					case 0:
+						if i := random.IntN(len(here)); len(here) > 12 { // the longest present, too
+							w.dismiss("hall", here[i])
+							here = slices.Delete(here, i, i+1)
+						}
+					case 1:
+						name := fmt.Sprintf("v%03d", random.IntN(1000))
+						if !slices.Contains(here, name) {
+							w.admit("hall", name)
+							here = append(here, name)
+						}
+					case 2:
+						tab.point(random.IntN(1000))
+					}
+					w.sleep(time.Duration(random.IntN(300))*time.Millisecond, all...)
+				}
+				w.sleep(3*time.Second, all...)
+				for _, l := range all {
+					times := l.told["count"]
+					if len(times) < 5 {
+						t.Errorf("%s was told %d counts", l.st.c.user, len(times))
+					}
+					for i := 1; i < len(times); i++ {
+						// It reads every 10 ms.
+						if d := times[i].Sub(times[i-1]); d < time.Second-20*time.Millisecond {
+							t.Errorf("%s was told a count again after %v", l.st.c.user, d)
+						}
+					}
+					if got, want := l.counts[len(l.counts)-1], len(here)+1; got != want {
+						t.Errorf("%s was told of %d at last, want %d", l.st.c.user, got, want)
+					}
+					l.checkPace()
 				}
 			})
 		})

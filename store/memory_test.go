@@ -28,6 +28,11 @@ func TestMemoryConforms(t *testing.T) {
 	storetest.Run(t, storetest.Factory{New: newMemory, Virtual: true})
 }
 
+func TestMemoryConformsInACrowd(t *testing.T) {
+	t.Parallel()
+	storetest.RunCrowd(t, storetest.Factory{New: newMemory, Virtual: true}, 10, 200)
+}
+
 // TestMemoryConformsInRealTime keeps the other half of the suite honest: the one
 // that a store outside the process has to take.
 func TestMemoryConformsInRealTime(t *testing.T) {

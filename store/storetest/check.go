@@ -52,20 +52,28 @@ func (w *World) checkRoom(room rollcall.RoomID) {
 	if snapshot.Version < version || len(want) > 0 && snapshot.Version != version {
 		w.fail(fmt.Errorf("snapshot of %q at version %d, the feed at %d", room, snapshot.Version, version))
 	}
-	w.try(sameMembers(snapshot.Members, members), "snapshot of %q against the feed", room)
+	if snapshot.Mode == rollcall.ModeCounts {
+		w.checkSample(room, snapshot, want)
+	} else {
+		w.try(sameMembers(snapshot.Members, members), "snapshot of %q against the feed", room)
+	}
 	page := w.read(rollcall.Query{Want: rollcall.WantPage, Room: room, Limit: 100, States: true})
 	found := w.read(rollcall.Query{Want: rollcall.WantUsers, Room: room, Users: worldUsers, States: true})
 	for _, a := range []*rollcall.Answer{snapshot, page, found} {
 		if a.Count != len(want) || a.Connections != w.oracle.Connections(room) {
 			w.fail(fmt.Errorf("%q counts %d members and %d connections, want %d and %d", room, a.Count, a.Connections, len(want), w.oracle.Connections(room)))
 		}
-		if len(a.Members) != len(want) {
+		if len(a.Members) != len(want) && (a != snapshot || a.Mode == rollcall.ModeFull) {
 			w.fail(fmt.Errorf("%d members of %q are listed, want %d", len(a.Members), room, len(want)))
 		}
 	}
+	w.checkPages(room, want)
 	for i, m := range want {
 		w.try(differ(page.Members[i], m), "place %d of the page of %q", i, room)
 		w.checkStates(room, page, i)
+		if snapshot.Mode == rollcall.ModeCounts {
+			continue
+		}
 		published := *snapshot.Members[i]
 		w.checkLag(bareUpdate{room, m.User}, published.Connections, m.Connections)
 		published.Connections = m.Connections
@@ -74,6 +82,39 @@ func (w *World) checkRoom(room rollcall.RoomID) {
 	for i, m := range found.Members {
 		w.try(differ(m, w.oracle.Member(room, m.User)), "look-up in %q", room)
 		w.checkStates(room, found, i)
+	}
+}
+
+// checkPages walks over a room by small pages, which together are the whole.
+func (w *World) checkPages(room rollcall.RoomID, want []*rollcall.Member) {
+	var got []*rollcall.Member
+	for cursor, pages := rollcall.Version(0), 0; ; pages++ {
+		a := w.read(rollcall.Query{Want: rollcall.WantPage, Room: room, Cursor: cursor, Limit: 2})
+		got = append(got, a.Members...)
+		if cursor = a.Next; cursor == 0 {
+			break
+		}
+		if pages > len(want) {
+			w.fail(fmt.Errorf("the pages of %q do not end", room))
+		}
+	}
+	if len(got) != len(want) {
+		w.fail(fmt.Errorf("%d members on the pages of %q, want %d", len(got), room, len(want)))
+	}
+	for i, m := range want {
+		w.try(differ(got[i], m), "place %d over the pages of %q", i, room)
+	}
+}
+
+// checkSample checks that the sample is those who have been here longest.
+func (w *World) checkSample(room rollcall.RoomID, snapshot *rollcall.Answer, want []*rollcall.Member) {
+	if len(snapshot.Members) != min(rollcall.SampleSize, len(want)) {
+		w.fail(fmt.Errorf("a sample of %d members of %q, who are %d", len(snapshot.Members), room, len(want)))
+	}
+	for i, m := range snapshot.Members {
+		if longest := want[len(want)-1-i]; m.User != longest.User {
+			w.fail(fmt.Errorf("place %d of the sample of %q is %q, want %q", i, room, m.User, longest.User))
+		}
 	}
 }
 

@@ -11,9 +11,18 @@ import (
 // RunRandom makes random operations with the seeds from 0, the same on every
 // store, and compares a store with the oracle after each of them.
 func RunRandom(t *testing.T, f Factory, seeds, steps int) {
+	runRandom(t, f, WorldOptions(), seeds, steps)
+}
+
+// RunCrowd is [RunRandom] with [CrowdOptions].
+func RunCrowd(t *testing.T, f Factory, seeds, steps int) {
+	runRandom(t, f, CrowdOptions(), seeds, steps)
+}
+
+func runRandom(t *testing.T, f Factory, options Options, seeds, steps int) {
 	for seed := range uint64(seeds) {
 		f.within(t, fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
-			o := f.options(WorldOptions())
+			o := f.options(options)
 			s := f.New(t, o)
 			defer s.Close()
 			rooms := slices.Concat(RoomsOf(int(seed), 2), RoomsOf(rollcall.Partitions-1, 1))

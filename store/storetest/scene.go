@@ -82,7 +82,7 @@ func newScene(t *testing.T, f Factory) *scene {
 }
 
 func newSceneWith(t *testing.T, f Factory, o Options) *scene {
-	s := &scene{t: t, store: f.New(t, o), watcher: NewWatcher(), timing: o.Timing, virtual: f.Virtual, story: make(map[rollcall.RoomID][]string)}
+	s := &scene{t: t, store: f.New(t, o), watcher: NewWatcher(o), timing: o.Timing, virtual: f.Virtual, story: make(map[rollcall.RoomID][]string)}
 	s.store.Feed(s.watcher.Frame)
 	t.Cleanup(func() {
 		if err := s.watcher.firstFault(); err != nil {

@@ -15,7 +15,8 @@ import (
 // client would keep. Safe for concurrent use, as frames of different partitions
 // may come at once.
 type Watcher struct {
-	busy [rollcall.Partitions]atomic.Bool
+	busy  [rollcall.Partitions]atomic.Bool
+	modes func(rollcall.RoomID) rollcall.Modes // static; of each room
 
 	mu      sync.Mutex
 	seq     map[int]uint64           // Guarded by mu. Of each partition, the last.
@@ -32,6 +33,7 @@ type Watcher struct {
 // view is the copy of one room.
 type view struct {
 	version   rollcall.Version
+	mode      rollcall.Mode
 	forgotten bool // nobody is here, so that the next change may have no Prev
 	members   map[rollcall.UserID]*rollcall.Member
 	roster    *rollcall.Roster
@@ -53,10 +55,16 @@ type bareUpdate struct {
 // [rollcall.Roster.Since] from.
 const historyKept = 48
 
-// NewWatcher makes a watcher; hand its Frame to Store.Feed.
-func NewWatcher() *Watcher {
+// NewWatcher makes a watcher of a store with these settings; hand its Frame to
+// Store.Feed.
+func NewWatcher(o Options) *Watcher {
+	base := rollcall.RoomSettings{Modes: o.Modes}
+	if o.Modes == (rollcall.Modes{}) {
+		base.Modes = rollcall.DefaultModes()
+	}
 	return &Watcher{
-		seq: make(map[int]uint64), version: make(map[int]rollcall.Version), rooms: make(map[rollcall.RoomID]*view),
+		modes: func(room rollcall.RoomID) rollcall.Modes { return o.Rules.Of(room, base).Modes },
+		seq:   make(map[int]uint64), version: make(map[int]rollcall.Version), rooms: make(map[rollcall.RoomID]*view),
 	}
 }
 
@@ -89,7 +97,7 @@ func (w *Watcher) Frame(f *rollcall.Frame) {
 func (w *Watcher) watch(room rollcall.RoomID, a *rollcall.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	v := &view{version: a.Version, members: make(map[rollcall.UserID]*rollcall.Member), roster: rollcall.NewRoster(a)}
+	v := &view{version: a.Version, mode: a.Mode, members: make(map[rollcall.UserID]*rollcall.Member), roster: rollcall.NewRoster(a)}
 	for _, m := range a.Members {
 		v.members[m.User] = m
 	}
@@ -123,6 +131,7 @@ func (w *Watcher) change(f *rollcall.Frame, c *rollcall.Change) {
 		if c.Count != len(v.members) {
 			w.fault("count %d of %q, with %d members", c.Count, c.Room, len(v.members))
 		}
+		w.checkMode(v, c)
 		return
 	}
 	if last := w.version[f.Partition]; c.Version <= last {
@@ -140,10 +149,26 @@ func (w *Watcher) change(f *rollcall.Frame, c *rollcall.Change) {
 	}
 	v.version = c.Version
 	v.forgotten = len(v.members) == 0
+	w.checkMode(v, c)
 	if c.Count != len(v.members) {
 		w.fault("count %d of %q, with %d members", c.Count, c.Room, len(v.members))
 	}
 	v.remember()
+}
+
+// checkMode checks S7: a room changes its mode at its thresholds and nowhere else.
+func (w *Watcher) checkMode(v *view, c *rollcall.Change) {
+	m, want := w.modes(c.Room), v.mode
+	switch {
+	case want == rollcall.ModeFull && c.Count > m.Above:
+		want = rollcall.ModeCounts
+	case want == rollcall.ModeCounts && c.Count < m.Below:
+		want = rollcall.ModeFull
+	}
+	if c.Mode != want || c.Switched != (want != v.mode) {
+		w.fault("%q has mode %v (switched: %v) with %d members, after mode %v", c.Room, c.Mode, c.Switched, c.Count, v.mode)
+	}
+	v.mode = want
 }
 
 // apply makes a change in the naive copy.

@@ -79,6 +79,15 @@ func WorldOptions() Options {
 	return o
 }
 
+// CrowdOptions is [WorldOptions] with rooms that tell a number above two members. It
+// is for stores whose frames tell all of the members in either mode: the feed need
+// not.
+func CrowdOptions() Options {
+	o := WorldOptions()
+	o.Modes = rollcall.Modes{Above: 2, Below: 2, Every: time.Second}
+	return o
+}
+
 // RoomsOf finds n names of rooms in one partition.
 func RoomsOf(partition, n int) []rollcall.RoomID {
 	var rooms []rollcall.RoomID
@@ -94,7 +103,7 @@ func RoomsOf(partition, n int) []rollcall.RoomID {
 func NewWorld(s store.Store, o Options, clock Clock, choices Choices, rooms []rollcall.RoomID) *World {
 	w := &World{
 		Rooms: rooms, options: o, store: s, clock: clock, choices: choices,
-		oracle: NewOracle(o), watcher: NewWatcher(),
+		oracle: NewOracle(o), watcher: NewWatcher(o),
 		lags: make(map[bareUpdate]lag), bare: make(map[bareUpdate]time.Duration),
 	}
 	s.Feed(w.watcher.Frame)
@@ -404,6 +413,9 @@ func (w *World) mend() {
 		members[m.User] = m
 	}
 	a := w.read(rollcall.Query{Want: rollcall.WantSnapshot, Room: room})
+	if a.Mode == rollcall.ModeCounts {
+		return // there is no replica of such a room
+	}
 	for i, m := range a.Members {
 		c := *m
 		a.Members[i] = &c
