@@ -2,6 +2,7 @@ import { type Client, createClient, type Member, nameOf, type Room } from '@roll
 import { Breaking } from './breaking.ts'
 import { Editor } from './editor.ts'
 import { type GuestIdentity, newUser, onRenamedElsewhere, readGuest, rename } from './guest.ts'
+import { House } from './house.ts'
 import { Notice } from './notice.ts'
 import { People } from './people.ts'
 import { readRoom, roomAddress } from './place.ts'
@@ -15,6 +16,7 @@ const notice = new Notice(find('notice'))
 const pointers = new Pointers(find('field'), find('cursors'))
 const editor = new Editor(find('shared'))
 const breaking = new Breaking(find('breaking'))
+const house = new House(find('house'))
 const number = new Intl.NumberFormat()
 
 let guest: GuestIdentity = readGuest(new URLSearchParams(location.search))
@@ -39,6 +41,7 @@ function bind(shown: Room): () => void {
   const stops = [
     pointers.show(shown),
     editor.show(shown),
+    house.show(shown),
     breaking.show(shown),
     shown.members.subscribe(render),
     shown.sample.subscribe(render),

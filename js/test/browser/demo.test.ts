@@ -145,4 +145,29 @@ describe.skipIf(url === '')('the page of rollcall dev', { timeout: 90_000 }, () 
     expect(await page.locator('.log li').last().textContent()).toContain('Robin left (expired)')
     await page.close()
   })
+
+  test('a full house: a number, pages that open on scrolling, and my people wherever they are', async () => {
+    const page = await open(newRoom(), 'ana')
+    await page.locator('[data-crowd="1"]').click()
+    const rows = page.locator('.members li')
+    await expect.poll(() => rows.count(), { timeout: 30_000 }).toBe(50)
+    await page.locator('#count', { hasText: /^(9\d\d|1,00[01]) people here/ }).waitFor()
+    expect(await page.locator('#people .person').count()).toBeLessThanOrEqual(13)
+    await page.locator('.star').nth(2).click()
+    await page.locator('.mine li').waitFor()
+    await page.evaluate(() => {
+      const list = document.querySelector('.members') as HTMLElement
+      list.scrollTop = list.scrollHeight
+    })
+    await expect.poll(() => rows.count(), { timeout: 15_000 }).toBeGreaterThan(95)
+    // They come and go, and change: the list follows without being asked.
+    const before = await page.locator('.members').textContent()
+    await expect
+      .poll(async () => (await page.locator('.members').textContent()) !== before, { timeout: 15_000 })
+      .toBe(true)
+    await page.locator('[data-crowd="0"]').click()
+    await page.locator('#count', { hasText: 'Only you' }).waitFor({ timeout: 15_000 })
+    expect(await rows.count()).toBe(0)
+    await page.close()
+  })
 })
