@@ -85,6 +85,7 @@ export class Breaking {
   #robin: Robin | null = null
   /** Whether the others see Robin: what they see is all that counts. */
   #seen = false
+  #large = false
   #running: {
     readonly experiment: Experiment
     readonly started: number
@@ -109,6 +110,13 @@ export class Breaking {
     this.#buttons()
     const ours = ({ user }: Member) => user === this.#user
     const stops = [
+      // In a crowd nobody is named, so nothing would be seen.
+      room.mode.subscribe((mode) => {
+        this.#large = mode === 'counts'
+        this.#section.toggleAttribute('data-large', this.#large)
+        if (this.#large) this.#send()
+        this.#buttons()
+      }),
       room.on('join', ({ member }) => {
         if (ours(member)) this.#happened(true, 'Robin joined')
       }),
@@ -121,13 +129,20 @@ export class Breaking {
     ]
     return () => {
       for (const stop of stops) stop()
-      this.#robin?.leave()
-      this.#robin = null
+      this.#send()
       this.#room = null
-      this.#seen = false
-      this.#stop()
       this.#buttons()
     }
+  }
+
+  /** Away with Robin. */
+  #send(): void {
+    this.#robin?.leave()
+    this.#robin = null
+    this.#seen = false
+    this.#stop()
+    this.#log.replaceChildren()
+    this.#verdict.replaceChildren()
   }
 
   #click(name: string): void {

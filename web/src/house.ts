@@ -157,8 +157,9 @@ export class House {
 
   #add(user: string): Row {
     const item = document.createElement('li')
+    item.className = 'seat'
     const face = document.createElement('span')
-    face.className = 'face small'
+    face.className = 'small'
     face.setAttribute('aria-hidden', 'true')
     const name = document.createElement('bdi')
     name.className = 'member'
@@ -196,6 +197,7 @@ export class House {
 
 function chip(user: string, name: string, member: Member | null): HTMLLIElement {
   const item = document.createElement('li')
+  item.className = 'chip'
   paint(item, user, member?.info ?? {})
   item.dataset.status = member?.status ?? 'absent'
   const label = document.createElement('bdi')
