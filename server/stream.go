@@ -37,6 +37,7 @@ type stream struct {
 	own     []byte // answers and notices that belong to nobody else
 	busy    bool   // a goroutine is writing what the kernel did not take
 	again   bool   // something came up meanwhile
+	late    bool   // a beat among it
 	told    bool   // said goodbye: ends with the write of that
 	over    bool   // the socket has ended or is being ended by us
 	left    bool   // the client announced its end
@@ -138,6 +139,10 @@ func (s *stream) writeRest(p *[]byte, b []byte, n int) {
 		s.abortLocked()
 	case s.told && len(s.own) == 0:
 		s.finishLocked()
+	case s.late:
+		s.again, s.late = false, false
+		now := c.h.clock.now()
+		s.beatLocked(now, newBeat(now))
 	case s.again:
 		s.again = false
 		s.pumpLocked(nil)
@@ -265,9 +270,14 @@ var byeCodes = map[wire.ByeReason]wire.CloseCode{
 	wire.ByeRotate:   wire.CloseGoingAway,
 }
 
-// beatLocked sends a beat, numbered by the moment of its sending.
+// beatLocked sends a beat, numbered by the moment of its sending: now, or with what
+// is written next if the kernel has yet to take something.
 func (s *stream) beatLocked(now instant, b *beatBytes) {
-	if s.busy || s.plain {
+	if s.plain {
+		return
+	}
+	if s.busy {
+		s.late = true
 		return
 	}
 	copy(s.beats[1:], s.beats[:beatsPending-1])
