@@ -19,12 +19,34 @@ import (
 // slowStore is a memory that takes its time for every change.
 type slowStore struct {
 	*store.Memory
-	takes atomic.Int64 // ns
+	takes atomic.Int64 // ns, for a change
+	reads atomic.Int64 // ns, for a read
 }
 
 func (s *slowStore) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Result, error) {
 	time.Sleep(time.Duration(s.takes.Load()))
 	return s.Memory.Apply(ctx, ops)
+}
+
+func (s *slowStore) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer, error) {
+	time.Sleep(time.Duration(s.reads.Load()))
+	return s.Memory.Read(ctx, q)
+}
+
+// slowReads is a world whose store takes its time for every read.
+func slowReads(t *testing.T, takes time.Duration, f func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := store.NewMemory(store.MemoryOptions{Settled: true})
+		defer m.Close()
+		slow := &slowStore{Memory: m}
+		slow.reads.Store(int64(takes))
+		s, err := New(Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Guests{}, Store: slow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f(t, &world{t: t, h: s.h, m: m, s: s})
+	})
 }
 
 // Everybody closes at once, and the store takes 100 ms for each.

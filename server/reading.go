@@ -5,7 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"rollcall"
@@ -98,7 +102,7 @@ func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
 	settling(w, &a)
 	tag := `"` + string(a.Epoch) + "." + strconv.FormatInt(int64(a.Version), 36) + "." + strconv.Itoa(a.Connections) + `"`
 	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	if matches(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -107,6 +111,20 @@ func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
 		Estimate: a.Estimate, StandardError: a.StandardError,
 	}))
 	return nil
+}
+
+// matches reports whether one of the entity tags of If-None-Match is tag, as caches
+// compare (RFC 9110, 8.8.3.2): weak or not is one. * is any.
+func matches(fields []string, tag string) bool {
+	for _, field := range fields {
+		for one := range strings.SplitSeq(field, ",") { // our tags have no comma
+			one = strings.TrimSpace(one)
+			if one == "*" || strings.TrimPrefix(one, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // getMembers is GET /v1/rooms/{room}/members, by cursor, newest join first.
@@ -228,20 +246,51 @@ func (s *Server) postCounts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	counts := make([]wire.RoomCount, len(rooms))
-	var longest time.Duration
-	for i, room := range rooms {
+	for _, room := range rooms {
 		if err := may(id, room, auth.Count); err != nil {
 			return err
 		}
-		a, err := s.read(r.Context(), rollcall.Query{Want: rollcall.WantRoom, Room: room})
-		if err != nil {
-			return err
-		}
-		longest = max(longest, a.Settling)
-		counts[i] = wire.RoomCount{Room: room, Count: a.Count}
+	}
+	counts, longest, err := s.countRooms(r.Context(), rooms)
+	if err != nil {
+		return err
 	}
 	settling(w, &rollcall.Answer{Settling: longest})
 	s.json(w, http.StatusOK, wire.AppendRoomCounts(nil, counts))
 	return nil
+}
+
+// countsAtOnce is how many rooms are read at a time. The store's client puts their
+// reads into few round trips.
+const countsAtOnce = 32
+
+// countRooms reads how many are in each of rooms, and how long the store that settles
+// longest still does.
+func (s *Server) countRooms(ctx context.Context, rooms []rollcall.RoomID) (counts []wire.RoomCount, longest time.Duration, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	counts = make([]wire.RoomCount, len(rooms))
+	waits := make([]time.Duration, len(rooms))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(countsAtOnce, len(rooms)) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(rooms) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				a, err := s.read(ctx, rollcall.Query{Want: rollcall.WantRoom, Room: rooms[i]})
+				if err != nil {
+					cancel(err)
+					return
+				}
+				counts[i], waits[i] = wire.RoomCount{Room: rooms[i], Count: a.Count}, a.Settling
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, 0, err
+	}
+	if len(rooms) > 0 {
+		longest = slices.Max(waits)
+	}
+	return counts, longest, nil
 }

@@ -211,7 +211,7 @@ func (r *room) change(ch *rollcall.Change) {
 func (r *room) applyLocked(ch *rollcall.Change) {
 	switch {
 	case !r.loadedLocked() || r.broken:
-		r.held = append(r.held, *ch)
+		r.holdLocked(ch)
 		return
 	case ch.Switched:
 		if _, version := r.positionLocked(); ch.Version > version {
@@ -224,6 +224,21 @@ func (r *room) applyLocked(ch *rollcall.Change) {
 	}
 	r.forgetLocked()
 	r.queueLocked()
+}
+
+// heldMost is how many changes wait for a snapshot. With more of them, a newer
+// snapshot is cheaper.
+const heldMost = 1000
+
+// holdLocked keeps a change until the room was read. What is not kept has to be in
+// the snapshot: one that was asked for before does not do.
+func (r *room) holdLocked(ch *rollcall.Change) {
+	if len(r.held) >= heldMost {
+		r.held = nil
+		r.losses++
+		return
+	}
+	r.held = append(r.held, *ch)
 }
 
 // forgetLocked forgets what was encoded of an older state.

@@ -110,7 +110,7 @@ func (r *room) switchLocked(ch *rollcall.Change) {
 // breakLocked has the room read again, and holds the change until then.
 func (r *room) breakLocked(ch *rollcall.Change) {
 	r.broken = true
-	r.held = append(r.held, *ch)
+	r.holdLocked(ch)
 	r.h.errands.mend(r)
 }
 
