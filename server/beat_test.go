@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"rollcall"
@@ -24,7 +25,8 @@ func (c *tardyConn) Write(p []byte, _ time.Duration) error {
 
 // A stream that is always being written to is sent its beats all the same.
 func TestABusyStreamBeats(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		bob := w.arrive("bob", lobby, nil)
 		o, err := w.h.open(t.Context(), arrival{identity: auth.GuestIdentity("ana"), rooms: []entry{{room: "lobby"}}})
 		if err != nil {
