@@ -185,11 +185,11 @@ func TestA21EveryChangeIsToldOnce(t *testing.T) {
 	}
 }
 
-// stepsOf is how many steps of chance are taken: 600, or ROLLCALL_STEPS.
+// stepsOf is how many steps of chance are taken: 5000, or ROLLCALL_STEPS.
 func stepsOf(t *testing.T) int {
 	text := os.Getenv("ROLLCALL_STEPS")
 	if text == "" {
-		return 600
+		return 5000
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 4 {
