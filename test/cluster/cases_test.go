@@ -325,7 +325,8 @@ func keys(r *rig, left bool) []string {
 	}
 	return slices.DeleteFunc(all, func(k string) bool {
 		_, own, ok := strings.Cut(k, "}:")
-		return ok && (own == "c" || strings.HasPrefix(own, "w:")) || k == "rollcall:secret"
+		// The head of a partition; where users were last seen; audiences, by the minute.
+		return ok && (own == "c" || strings.HasPrefix(own, "w:") || strings.HasPrefix(own, "h:") || strings.HasPrefix(own, "g:")) || k == "rollcall:secret"
 	})
 }
 
