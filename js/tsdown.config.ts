@@ -13,6 +13,7 @@ export default defineConfig({
     'src/cursors.ts',
     'src/ui.ts',
     'src/testing.ts',
+    'src/shared.ts',
     'src/server.ts',
   ],
   format: 'esm',

@@ -14,6 +14,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 const entries = [
   ['core', { 'index.ts': '{ createClient }' }, 13_000],
   ['positions', { 'positions.ts': '*' }, 2_000],
+  ['shared', { 'index.ts': '{ createClient }', 'shared.ts': '*' }, 16_500],
   ['cursors', { 'cursors.ts': '*' }, 2_500],
   ['react', { 'index.ts': '{ createClient }', 'react.ts': '*' }, 16_500],
   ['vue', { 'index.ts': '{ createClient }', 'vue.ts': '*' }, 14_500],

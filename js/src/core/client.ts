@@ -11,7 +11,7 @@ import { parts } from './parts.ts'
 import { Presence } from './presence.ts'
 import { Room, type RoomOptions } from './room.ts'
 import { type Readable, Store } from './store.ts'
-import type { Entry, Stream } from './stream.ts'
+import type { Entry, Share, Stream } from './stream.ts'
 import type { TransportOption } from './transport.ts'
 import type { Watched } from './watched.ts'
 import { checkUsers, maxWatched, nobodyOnline, type Online } from './window.ts'
@@ -25,6 +25,8 @@ export interface ClientOptions {
   readonly guest?: Guest
   /** Default `auto`: WebSocket, and SSE where that does not get through. */
   readonly transport?: TransportOption
+  /** One connection for all tabs of this browser: `shareTabs()` of `@rollcall/client/shared`. */
+  readonly share?: Share | null
   /** `include` sends cookies to another origin. Default `same-origin`. */
   readonly credentials?: Credentials
   /** Default 10 s. */
@@ -65,6 +67,7 @@ export class Client {
         auth: options.auth,
         guest: guest ?? null,
         transport: options.transport ?? 'auto',
+        share: options.share ?? null,
         credentials: options.credentials ?? 'same-origin',
         connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
       },

@@ -8,7 +8,7 @@ import { type RollcallError, textOf } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
 import { parts } from './parts.ts'
 import { Store } from './store.ts'
-import type { Entry, Held, OpenStream, Stream } from './stream.ts'
+import type { Entry, Held, OpenStream, Share, Stream, StreamRequest } from './stream.ts'
 import { TransportChoice, type TransportOption } from './transport.ts'
 import { Watchdog } from './watchdog.ts'
 import { openWebSocket } from './websocket.ts'
@@ -32,6 +32,7 @@ export interface ConnectionOptions {
   readonly auth: Auth
   readonly guest: Guest | null
   readonly transport: TransportOption
+  readonly share: Share | null
   readonly credentials: Credentials
   readonly connectTimeoutMs: number
 }
@@ -126,7 +127,8 @@ export class Connection {
     if (this.#attempt === null && this.#timer === null) return
     const { environment, endpoint } = this.#options
     const held = this.#held
-    if (held !== null) {
+    // A connection that is shared goes with its last tab, which says so itself.
+    if (held !== null && this.#options.share === null) {
       const body = JSON.stringify({ resume: held.resume, closing: true })
       environment.sendBeacon(endpoint.http(['connections', held.connection, 'release']), body)
     }
@@ -170,18 +172,18 @@ export class Connection {
       return
     }
     if (!current()) return
-    if (this.#choice.pick() === 'sse') {
-      try {
-        open = (parts.sse.value ?? (await parts.sse.load())).openSse
-      } catch (error) {
-        if (!current()) return
-        this.#choice.failed()
-        this.#lose(cut(textOf(error)))
-        return
-      }
+    const name = this.#choice.pick()
+    try {
+      if (name === 'sse') open = (parts.sse.value ?? (await parts.sse.load())).openSse
+    } catch (error) {
       if (!current()) return
+      this.#choice.failed()
+      this.#lose(cut(textOf(error)))
+      return
     }
-    attempt.stream = open({
+    if (!current()) return
+    const { share } = this.#options
+    const request: StreamRequest = {
       environment,
       endpoint,
       token,
@@ -195,7 +197,8 @@ export class Connection {
       onEnd: (ending) => {
         if (current()) this.#lose(ending)
       },
-    })
+    }
+    attempt.stream = share === null ? open(request) : share(request, open, name)
   }
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {
@@ -258,6 +261,11 @@ export class Connection {
     if (attempt?.ready && now - attempt.readyAt >= goodMs) {
       this.#failures = 0
       this.#renewed = false
+    }
+    if (ending.verdict === 'handover') {
+      this.#down(null)
+      void this.#open()
+      return
     }
     if (ending.verdict === 'fresh') this.#held = null
     const renews = ending.verdict === 'token' && this.#token.renewable && !this.#renewed

@@ -3,11 +3,11 @@ import { RollcallError } from './error.ts'
 /*
  * How a stream ended, and what that means for the way back. One judgement for both transports:
  * `again` with what we hold, `fresh` without `resume` (someone else holds the connection now),
- * `token` after one refresh of the token, `stop` for good.
+ * `token` after one refresh of the token, `handover` at once, for it was no failure, `stop` for good.
  */
 
 export interface Ending {
-  readonly verdict: 'again' | 'fresh' | 'token' | 'stop'
+  readonly verdict: 'again' | 'fresh' | 'token' | 'stop' | 'handover'
   /** The server's wish for the earliest return, or null. */
   readonly afterMs: number | null
   /** Random time to add: hints that everyone gets alike (Retry-After) need it, personal ones do not. */

@@ -89,3 +89,6 @@ export interface Stream {
 }
 
 export type OpenStream = (request: StreamRequest) => Stream
+
+/** Opens a stream that many tabs share, of which `open` opens the one to the server. */
+export type Share = (request: StreamRequest, open: OpenStream, transport: TransportName) => Stream

@@ -1,0 +1,218 @@
+import { cut, type Ending } from '../core/ending.ts'
+import { RollcallError } from '../core/error.ts'
+import type { Frame } from '../core/frame.ts'
+import {
+  type Answer,
+  closed,
+  type Entry,
+  type Message,
+  type OpenStream,
+  type Stream,
+  type StreamRequest,
+  type TransportName,
+} from '../core/stream.ts'
+import { former, Hub } from './hub.ts'
+import type { Tabs } from './tabs.ts'
+
+/*
+ * One connection for all tabs of a browser. Each tab has a stream of its own to a hub, over a
+ * BroadcastChannel; the hub has the one to the server, and lives in the tab that holds a Web Lock.
+ * When that tab goes, the streams of all others end, they come back, and the first of them has the lock:
+ * it resumes the same connection, with the secret that every tab was given in `ready`.
+ */
+
+/** What tabs and hub say to each other; `to` is a tab, `hub`, or `*`. */
+export interface Post {
+  readonly to: string
+  readonly from: string
+  readonly type: string
+  readonly [field: string]: unknown
+}
+
+/** Tabs share a connection if they would be the same to the server: its address, and the claims of the token. */
+export function shareKey({ endpoint, token, guest }: StreamRequest, tabs: Tabs): string {
+  return `rollcall ${endpoint.http([])} ${claimsOf(token, tabs.decode) ?? JSON.stringify(guest)}`
+}
+
+/** What a token says of its holder; when it was issued and until when it is good makes nobody another. */
+function claimsOf(token: string | null, decode: Tabs['decode']): string | null {
+  if (token === null) return null
+  try {
+    const payload = decode((token.split('.')[1] ?? '').replace(/-/g, '+').replace(/_/g, '/'))
+    const { iat: _, nbf: __, exp: ___, jti: ____, ...claims } = JSON.parse(payload)
+    return JSON.stringify(claims)
+  } catch {
+    return token
+  }
+}
+
+export function openShared(
+  request: StreamRequest,
+  tabs: Tabs,
+  open: OpenStream,
+  transport: TransportName,
+): Stream {
+  return new SharedStream(request, tabs, open, transport)
+}
+
+class SharedStream implements Stream {
+  readonly transport: TransportName
+  readonly eventId = null
+  readonly #id: string
+  readonly #key: string
+  readonly #request: StreamRequest
+  readonly #channel: ReturnType<Tabs['channel']>
+  readonly #waiting = new Map<number, (answer: Answer) => void>()
+  readonly #stops: (() => void)[]
+  #hub: Hub | null = null
+  #isReady = false
+  #nextId = 1
+  #ended = false
+
+  constructor(request: StreamRequest, tabs: Tabs, open: OpenStream, transport: TransportName) {
+    this.transport = transport
+    const key = shareKey(request, tabs)
+    this.#request = request
+    this.#key = key
+    this.#id = tabs.newId()
+    this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
+    this.#stops = [
+      () => this.#channel.close(),
+      // Held as long as we are here: that it is free tells the hub that we are gone, however we went.
+      tabs.lock(`${key} ${this.#id}`, () => {}),
+      tabs.lock(key, () => this.#lead(tabs, key, open)),
+    ]
+    this.#post('hello')
+  }
+
+  takes(): boolean {
+    return true
+  }
+
+  join(entry: Entry, resumed: boolean): Promise<Answer> {
+    return this.#asks('join', { entry, resumed })
+  }
+
+  ask(...messages: readonly Message[]): Promise<Answer> {
+    return this.#asks('ask', { messages })
+  }
+
+  tell(...messages: readonly Message[]): void {
+    this.#post('tell', { messages })
+  }
+
+  snapshot(room: string): boolean {
+    this.#post('snapshot', { room })
+    return true
+  }
+
+  probe(): boolean {
+    this.#post('probe')
+    return true
+  }
+
+  close(how: 'left' | 'closing' | 'cut'): void {
+    if (this.#ended) return
+    this.#post('bye', { how })
+    this.#finish(how)
+  }
+
+  /** The lock is ours. */
+  #lead(tabs: Tabs, key: string, open: OpenStream): void {
+    if (this.#ended) return
+    if (this.#isReady) {
+      // The hub that we were bound to is gone: all begin anew, and one of them leads.
+      this.#channel.post({ to: '*', from: this.#id, type: 'over' })
+      this.#end(handover('the tab with the connection is gone'))
+      return
+    }
+    this.#hub = new Hub(key, tabs, this.#request, open)
+  }
+
+  #take(post: Post): void {
+    if (this.#ended || (post.to !== this.#id && post.to !== '*')) return
+    switch (post.type) {
+      case 'rooms':
+        former.set(this.#key, new Set(post.rooms as string[]))
+        break
+      case 'hub':
+        if (this.#isReady) this.#end(handover('another tab has the connection'))
+        else this.#post('hello')
+        break
+      case 'over':
+        this.#end(handover('the tab with the connection is gone'))
+        break
+      case 'frames': {
+        const frames = post.frames as readonly Frame[]
+        if (frames.some(({ type }) => type === 'ready')) this.#isReady = true
+        if (this.#isReady) this.#request.onFrames(frames)
+        break
+      }
+      case 'answer':
+        this.#waiting.get(post.id as number)?.(revive(post.answer as Packed))
+        this.#waiting.delete(post.id as number)
+        break
+      case 'end': {
+        const ending = post.ending as Ending
+        this.#end({ ...ending, error: errorOf(ending.error) })
+        break
+      }
+    }
+  }
+
+  #asks(type: string, fields: object): Promise<Answer> {
+    if (this.#ended) return Promise.resolve(closed())
+    return new Promise((resolve) => {
+      const id = this.#nextId++
+      this.#waiting.set(id, resolve)
+      this.#post(type, { id, ...fields })
+    })
+  }
+
+  #post(type: string, fields: object = {}): void {
+    if (!this.#ended) this.#channel.post({ to: 'hub', from: this.#id, type, ...fields })
+  }
+
+  #end(ending: Ending): void {
+    if (this.#ended) return
+    this.#finish('cut')
+    this.#request.onEnd(ending)
+  }
+
+  #finish(how: 'left' | 'closing' | 'cut'): void {
+    this.#ended = true
+    this.#hub?.close(this.#id, how)
+    for (const stop of this.#stops) stop()
+    for (const resolve of this.#waiting.values()) resolve(closed())
+    this.#waiting.clear()
+  }
+}
+
+/** No failure: the way back is taken at once, inside any grace. */
+function handover(message: string): Ending {
+  return { ...cut(message), verdict: 'handover' }
+}
+
+/** Errors lose their class on the way from tab to tab. */
+type Packed = { readonly ok: true; readonly fields: object } | { readonly ok: false; readonly error: Plain }
+export interface Plain {
+  readonly code: string
+  readonly message: string
+  readonly retry: boolean
+}
+
+export function pack(answer: Answer): Packed {
+  return answer.ok ? answer : { ok: false, error: plain(answer.error) }
+}
+
+export function plain({ code, message, retry }: RollcallError): Plain {
+  return { code, message: message.replace(/^rollcall: /, ''), retry }
+}
+
+function revive(answer: Packed): Answer {
+  return answer.ok ? (answer as Answer) : { ok: false, error: errorOf(answer.error) }
+}
+
+function errorOf({ code, message, retry }: Plain): RollcallError {
+  return new RollcallError(code, message, retry)
+}

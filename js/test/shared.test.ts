@@ -1,0 +1,187 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Client, type ClientOptions } from '../src/core/client.ts'
+import type { Room } from '../src/core/room.ts'
+import { shareTabs } from '../src/shared.ts'
+import { FakeBrowser, type FakeTab } from './fake/tabs.ts'
+import { FakePage, World } from './fake/world.ts'
+
+/* One connection for many tabs. A35: the seventh tab lives, and a tab that closes takes nobody along. */
+
+const both = ['websocket', 'sse'] as const
+
+let world: World
+let browser: FakeBrowser
+let events: string[]
+let watcher: Room
+beforeEach(async () => {
+  world = new World()
+  browser = new FakeBrowser()
+  watcher = world.client('watcher').enter('r')
+  await world.pass()
+  events = []
+  watcher.on('join', ({ member }) => events.push(`join ${member.user}`))
+  watcher.on('leave', ({ member }) => events.push(`leave ${member.user}`))
+})
+afterEach(() => {
+  expect(world.errors).toEqual([])
+  world.end()
+})
+
+interface TabOf {
+  readonly tab: FakeTab
+  readonly client: Client
+  readonly page: FakePage
+}
+
+function open(options: ClientOptions = {}): TabOf {
+  const [tab, page] = [browser.tab(), new FakePage()]
+  const who = options.auth === undefined ? { guest: { user: 'ana', name: 'Ana' } } : {}
+  return {
+    tab,
+    page,
+    client: new Client({ ...who, share: shareTabs(tab), ...options }, world.environment(page)),
+  }
+}
+
+const users = (room: Room) => room.members.get().map(({ user }) => user)
+const connections = () => [...world.server.connections.values()].filter(({ user }) => user === 'ana')
+
+describe.each(both)('over %s', (transport) => {
+  async function eight() {
+    const tabs = Array.from({ length: 8 }, () => open({ transport }))
+    const rooms = tabs.map(({ client }) => client.enter('r', { data: { a: 1 } }))
+    await world.pass(1_000)
+    return { tabs, rooms }
+  }
+  const leaderOf = (tabs: readonly TabOf[]) => tabs.find(({ tab }) => tab === browser.leader) as TabOf
+
+  test('A35: eight tabs are one connection, and each has all of the room', async () => {
+    const { tabs, rooms } = await eight()
+    expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(8).fill('connected'))
+    expect(rooms.map(users)).toEqual(Array(8).fill(['ana', 'watcher']))
+    expect(rooms.map((room) => room.health.get().stale)).toEqual(Array(8).fill(false))
+    expect(world.server.roster('r').find(({ user }) => user === 'ana')).toMatchObject({ connections: 1 })
+    expect(connections()).toHaveLength(1)
+    world.client('ben').enter('r')
+    await world.pass()
+    expect(rooms.map(users)).toEqual(Array(8).fill(['ana', 'ben', 'watcher']))
+    rooms[3]?.set({ b: 2 })
+    await world.pass(200)
+    expect(rooms.map((room) => room.self.get()?.data)).toEqual(Array(8).fill({ a: 1, b: 2 }))
+  })
+
+  test('A35: the tab with the connection closes: the others go on with it, and nobody sees a leave', async () => {
+    const { tabs } = await eight()
+    const [connection] = connections()
+    for (let i = 0; i < 3; i++) {
+      const leader = leaderOf(tabs)
+      leader.page.hide()
+      browser.crash(leader.tab)
+      tabs.splice(tabs.indexOf(leader), 1)
+      await world.pass(3_000)
+      expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(tabs.length).fill('connected'))
+      expect(connections()).toEqual([connection])
+    }
+    await world.pass(40_000)
+    expect(events).toEqual(['join ana'])
+    for (const { client } of tabs) client.close()
+    // Each thought that another stays, so it is the close grace that ends it.
+    await world.pass(1_500)
+    expect(events).toEqual(['join ana', 'leave ana'])
+    expect(browser.locks).toBe(0)
+  })
+
+  test('a tab that dies without a word is no ghost where it was alone', async () => {
+    const { tabs } = await eight()
+    const leader = leaderOf(tabs)
+    const alone = world.client('watcher2').enter('s')
+    leader.client.enter('s')
+    await world.pass()
+    expect(users(alone)).toEqual(['ana', 'watcher2'])
+    const port = connections()[0]?.port
+    browser.crash(leader.tab)
+    port?.end(1006, null)
+    leader.client.close()
+    await world.pass(6_000)
+    expect(users(alone)).toEqual(['watcher2'])
+    expect(events).toEqual(['join ana'])
+    const rest = tabs.filter((tab) => tab !== leader)
+    expect(rest.map(({ client }) => client.connection.get())).toEqual(Array(7).fill('connected'))
+  })
+
+  test('the highest status counts; a room is left with the last tab in it', async () => {
+    const [one, two] = [open({ transport }), open({ transport })]
+    const [first, second] = [one.client.enter('r'), two.client.enter('r')]
+    await world.pass(1_000)
+    const status = () => watcher.others.get()[0]?.status
+    one.page.setHidden(true)
+    await world.pass(500)
+    expect(status()).toBe('active')
+    two.page.setHidden(true)
+    await world.pass(500)
+    expect(status()).toBe('away')
+    two.page.setHidden(false)
+    await world.pass(500)
+    expect(status()).toBe('active')
+    second.leave()
+    await world.pass(1_500)
+    expect([status(), events]).toEqual(['away', ['join ana']])
+    first.leave()
+    await world.pass(1_500)
+    expect(events).toEqual(['join ana', 'leave ana'])
+  })
+
+  test('pages, contacts and users of several tabs do not meet', async () => {
+    const [one, two] = [open({ transport }), open({ transport })]
+    const [first, second] = [one.client.enter('r'), two.client.enter('r')]
+    await world.pass(1_000)
+    const pages = [first.page({ limit: 1 }), second.page({ limit: 5 })]
+    const contacts = [first.contacts(['watcher']), second.contacts(['ben'])]
+    const online = [one.client.online(['watcher']), two.client.online(['ben'])]
+    await world.pass(500)
+    world.client('ben').enter('r')
+    await world.pass(500)
+    expect(pages.map((page) => page.get().members.map(({ user }) => user))).toEqual([
+      ['ben'],
+      ['ben', 'ana', 'watcher'],
+    ])
+    expect(contacts.map((list) => list.get().map(({ user }) => user))).toEqual([['watcher'], ['ben']])
+    expect(online.map((users) => [...users.get().keys()])).toEqual([['watcher'], ['ben']])
+  })
+
+  test('one tab looks on where another is, and alone: an observer is never seen', async () => {
+    const [one, two] = [open({ transport }), open({ transport })]
+    const first = one.client.enter('other')
+    await world.pass(500)
+    const second = two.client.enter('r', { observe: true })
+    await world.pass(1_500)
+    expect([users(first), users(second), events]).toEqual([['ana'], ['watcher'], []])
+    const member = one.client.enter('r')
+    await world.pass(1_500)
+    expect(users(second)).toEqual(['ana', 'watcher'])
+    member.leave()
+    await world.pass(1_500)
+    expect(users(second)).toEqual(['watcher'])
+    expect(events).toEqual(['join ana', 'leave ana'])
+    expect(users(first)).toEqual(['ana'])
+  })
+
+  test('the server goes away and comes back: all tabs are there again, once', async () => {
+    const { tabs } = await eight()
+    connections()[0]?.port?.end(1006, null)
+    await world.pass(3_000)
+    expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(8).fill('connected'))
+    expect(connections()).toHaveLength(1)
+    expect(events).toEqual(['join ana'])
+  })
+})
+
+test('who is another to the server has a connection of their own', async () => {
+  const token = (claims: object) => `h.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.s`
+  const claims = { sub: 'ana', rooms: ['r'], iat: 1, exp: 2 }
+  const tokens = [claims, { ...claims, iat: 5, exp: 9 }, { ...claims, rooms: ['*'] }].map(token)
+  const rooms = tokens.map((auth) => open({ auth }).client.enter('r'))
+  await world.pass(1_000)
+  expect(world.sockets).toHaveLength(3)
+  expect(rooms.map((room) => room.connection.get())).toEqual(Array(3).fill('connected'))
+})
