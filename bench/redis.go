@@ -4,92 +4,97 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"rollcall/bench/process"
 )
 
-// shared is a run of the scenario redis: one node and a Redis of its own.
+// shared is a run of the scenario redis in rooms of one size: the store alone, and
+// then one node with members.
 type shared struct {
 	*Settings
 	ctx   context.Context
 	r     *Result
 	redis *process.Redis
-	node  *process.Node
+	room  int
 	costs unitCosts
 }
 
-// unitCosts are what arithmetic about larger sizes takes, of one size of rooms.
+// unitCosts are what the arithmetic about larger sizes takes. CPU is of the main
+// thread of the store, in us.
 type unitCosts struct {
-	room                  int
-	empty                 float64 // CPU a second without members, of a core
-	join, leave, renewal  float64 // us of the store's main thread
-	member                float64 // bytes
-	renewals              float64 // a second and member
-	commands, publishes   float64 // a second, idle
-	joinBytes, leaveBytes float64 // of the network out of the store, for one node
+	join, leave, renewal float64 // each, without the index of users
+	index                float64 // of a member and second, with it
+	fixed                float64 // a second, whoever is there
+	member, indexed      float64 // bytes, without and with the index
 }
 
-// redis measures what members cost a Redis: CPU of its main thread for each join,
+// redisCosts measures what members cost a Redis: CPU of its main thread for each join,
 // leave and renewal, commands, messages and memory; and says what that comes to
 // for more of them.
-func redis(ctx context.Context, s *Settings) (*Result, error) {
-	// Fewer than a beat would see no renewal of some.
-	s.Span = max(s.Span, 10*time.Second)
+func redisCosts(ctx context.Context, s *Settings) (*Result, error) {
 	r := &Result{title: fmt.Sprintf("Redis: %d members over one node", s.Members)}
-	for _, size := range []int{10, 1000} {
-		run := &shared{Settings: s, ctx: ctx, r: r, costs: unitCosts{room: size}}
-		if err := run.play(); err != nil {
-			return nil, fmt.Errorf("rooms of %d: %w", size, err)
+	for _, room := range []int{10, 1000} {
+		x := &shared{Settings: s, ctx: ctx, r: r, room: room}
+		if err := x.play(); err != nil {
+			return nil, fmt.Errorf("rooms of %d: %w", room, err)
 		}
-		if size == 10 {
-			r.note("%s.", run.redis.Version(ctx))
-		}
-		run.redis.Close()
-		run.costs.tell(r)
+		x.tell()
 	}
+	r.note("CPU is that of the main thread of the store; renewals are in batches of what a second or the limit of a call allows.")
 	return r, nil
+}
+
+func (x *shared) add(what, goal, format string, args ...any) {
+	x.r.add(fmt.Sprintf("rooms of %d: %s", x.room, what), goal, format, args...)
 }
 
 // level is what the store says of itself at one moment.
 type level struct {
-	at       time.Time
-	info     map[string]float64
-	renewals float64 // that the node has sent
+	at   time.Time
+	info map[string]float64
 }
 
 func (x *shared) level() (l level, err error) {
-	if l.info, err = x.redis.Info(x.ctx); err != nil {
-		return l, err
-	}
+	l.info, err = x.redis.Info(x.ctx)
 	l.at = time.Now()
-	m, err := x.node.Metrics(x.ctx)
-	l.renewals = m["rollcall_lease_renewals_total"]
 	return l, err
 }
 
-// cpu is the time of the main thread, in us.
-func (l *level) cpu() float64 {
-	return 1e6 * (l.info["used_cpu_user_main_thread"] + l.info["used_cpu_sys_main_thread"])
-}
-
-// scripts is how many calls of scripts there were.
-func (l *level) scripts() float64 { return l.info["evalsha.calls"] + l.info["eval.calls"] }
-
-func (l *level) publishes() float64 { return l.info["publish.calls"] + l.info["spublish.calls"] }
-
-// during measures what happens while do runs.
-func (x *shared) during(do func() error) (from, to level, err error) {
-	if from, err = x.level(); err != nil {
-		return from, to, err
+// during measures what happens while do runs: the difference of every number, and
+// the time that it took.
+func (x *shared) during(do func() error) (d delta, err error) {
+	from, err := x.level()
+	if err != nil {
+		return d, err
 	}
 	if err = do(); err != nil {
-		return from, to, err
+		return d, err
 	}
-	to, err = x.level()
-	return from, to, err
+	to, err := x.level()
+	return delta{from.info, to.info, to.at.Sub(from.at).Seconds()}, err
 }
+
+// delta is what has happened in a time.
+type delta struct {
+	from, to map[string]float64
+	seconds  float64
+}
+
+func (d *delta) of(names ...string) (sum float64) {
+	for _, name := range names {
+		sum += d.to[name] - d.from[name]
+	}
+	return sum
+}
+
+// cpu is the time of the main thread, in us.
+func (d *delta) cpu() float64 {
+	return 1e6 * d.of("used_cpu_user_main_thread", "used_cpu_sys_main_thread")
+}
+
+func (d *delta) scripts() float64   { return d.of("evalsha.calls", "eval.calls") }
+func (d *delta) publishes() float64 { return d.of("publish.calls", "spublish.calls") }
 
 func (x *shared) wait(d time.Duration) func() error {
 	return func() error {
@@ -102,112 +107,105 @@ func (x *shared) wait(d time.Duration) func() error {
 	}
 }
 
-func (x *shared) play() (err error) {
-	if x.redis, err = process.StartRedis(x.ctx, 1, x.Store); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			x.redis.Close()
+func (x *shared) play() error {
+	for _, part := range []func() error{x.alone, x.withNode} {
+		var err error
+		if x.redis, err = process.StartRedis(x.ctx, 1, x.Store); err != nil {
+			return err
 		}
-	}()
-	x.node, err = process.StartNode(x.ctx, "node", 0, "127.0.0.1:0", "--guests", "--store", x.redis.URL,
+		err = part()
+		if x.room == 10 && err == nil && len(x.r.notes) == 0 {
+			x.r.note("%s.", x.redis.Version(x.ctx))
+		}
+		x.redis.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Times of the part with a node: until all that the joins have brought about is
+// over, and three beats, in which each member's place in the index is repeated once.
+const (
+	redisSettles = 35 * time.Second
+	threeBeats   = 27 * time.Second
+)
+
+// withNode measures a node with members who do nothing but be there.
+func (x *shared) withNode() error {
+	node, err := process.StartNode(x.ctx, "node", 0, "127.0.0.1:0", "--guests", "--store", x.redis.URL,
 		"--max-accept", "100000", "--max-connections", "110000")
 	if err != nil {
 		return err
 	}
-	defer x.node.Kill()
-	if err := x.wait(3 * time.Second)(); err != nil {
+	defer node.Kill()
+	if err := x.wait(redisSettles)(); err != nil { // a store that has just begun settles, and is swept meanwhile
 		return err
 	}
-	from, empty, err := x.during(x.wait(x.Span))
+	empty, err := x.during(x.wait(x.Span))
 	if err != nil {
 		return err
 	}
-	seconds := empty.at.Sub(from.at).Seconds()
-	x.costs.empty = (empty.cpu() - from.cpu()) / seconds / 1e6
-	name := func(what string) string { return fmt.Sprintf("rooms of %d: %s", x.costs.room, what) }
-	x.r.add(name("CPU a second, nobody there"), "", "%.1f ms", 1000*x.costs.empty)
-	x.r.add(name("scripts a second, nobody there"), "", "%.0f", (empty.scripts()-from.scripts())/seconds)
-
-	c := &crowd{addr: x.node.Addr, via: "ws"}
+	c := &crowd{addr: node.Addr, via: "ws"}
 	defer c.stop()
-	joins, joined, err := x.during(func() error { return c.fill(x.Members, x.costs.room) })
+	joins, err := x.during(func() error { return c.fill(x.Members, x.room) })
 	if err != nil {
 		return err
 	}
-	idle, idled, err := x.idle()
+	if err := x.wait(redisSettles)(); err != nil {
+		return err
+	}
+	before, err := node.Metrics(x.ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.check(); err != nil {
+	idle, err := x.during(x.wait(max(x.Span, threeBeats)))
+	if err != nil {
 		return err
 	}
-	if n := int(idled.info["used_memory"]); n == 0 {
+	after, err := node.Metrics(x.ctx)
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return err
+	}
+	if idle.to["used_memory"] == 0 {
 		return errors.New("the store does not say how much memory it uses")
 	}
-	x.steady(idle, idled, empty, name)
-	x.costs.join = x.beyond(joins, joined, x.Members)
-	x.costs.joinBytes = (joined.info["total_net_output_bytes"] - joins.info["total_net_output_bytes"]) / float64(x.Members)
-	x.r.add(name("CPU of a join"), "", "%.0f us", x.costs.join)
-	x.r.add(name("messages published of a join"), "", "%.2f", (joined.publishes()-joins.publishes())/float64(x.Members))
-
-	// Half of them leave, each with a word.
-	n := x.Members / 2
-	leaves, left, err := x.during(func() error { return c.depart(n) })
-	if err != nil {
-		return err
-	}
-	x.costs.leave = x.beyond(leaves, left, n)
-	x.r.add(name("CPU of a leave"), "", "%.0f us", x.costs.leave)
+	n := float64(x.Members)
+	renewals := after["rollcall_lease_renewals_total"] - before["rollcall_lease_renewals_total"]
+	x.costs.indexed = (idle.to["used_memory"] - empty.to["used_memory"]) / n
+	x.costs.fixed = empty.cpu() / empty.seconds
+	// What is neither there without members nor renewals is the index, and sweeps
+	// of partitions that do not rest.
+	x.costs.index = max(idle.cpu()/idle.seconds-x.costs.fixed-x.costs.renewal*renewals/idle.seconds, 0) / n
+	x.add("one node, nobody there: CPU a second", "", "%.1f ms, %.0f scripts", empty.cpu()/empty.seconds/1000, empty.scripts()/empty.seconds)
+	x.add("one node, all there: CPU a second", "", "%.1f ms", idle.cpu()/idle.seconds/1000)
+	x.add("one node, all there: renewals a second", "", "%.0f", renewals/idle.seconds)
+	x.add("one node, all there: scripts a second", "", "%.0f, of %.0f us each", idle.scripts()/idle.seconds, idle.of("evalsha.usec")/max(idle.scripts(), 1))
+	x.add("one node, all there: commands a second, in scripts too", "", "%.0f", idle.of("total_commands_processed")/idle.seconds)
+	x.add("one node, all there: messages published a second", "", "%.1f", idle.publishes()/idle.seconds)
+	x.add("one node, all there: bytes out of the store a second", "", "%.0f", idle.of("total_net_output_bytes")/idle.seconds)
+	x.add("one node: CPU of a join, with the index and what watching its room takes", "", "%.0f us", max(joins.cpu()-x.costs.fixed*joins.seconds, 0)/n)
+	x.add("one node: messages published of a join", "", "%.2f", joins.publishes()/n)
+	x.add("memory of a member, with the index of users", "", "%.0f B", x.costs.indexed)
 	return nil
 }
 
-// idle measures a time in which everybody is there and nothing happens.
-func (x *shared) idle() (from, to level, err error) {
-	// A beat of everybody, so that renewals are spread as they will be.
-	if err := x.wait(10 * time.Second)(); err != nil {
-		return from, to, err
-	}
-	return x.during(x.wait(x.Span))
-}
+// beat is the time between two renewals of a lease, in seconds.
+const beat = 9.0
 
-// steady says what members cost who are there and do nothing.
-func (x *shared) steady(from, to, empty level, name func(string) string) {
+// tell does the arithmetic for larger sizes: a renewal every beat, and one in a
+// thousand who comes and one who goes each second.
+func (x *shared) tell() {
 	c := &x.costs
-	seconds := to.at.Sub(from.at).Seconds()
-	renewals := to.renewals - from.renewals
-	c.renewals = renewals / seconds / float64(x.Members)
-	cpu := (to.cpu() - from.cpu()) / seconds / 1e6
-	c.renewal = max((cpu-c.empty)*seconds*1e6/renewals, 0)
-	c.member = (to.info["used_memory"] - empty.info["used_memory"]) / float64(x.Members)
-	c.commands = (to.scripts() - from.scripts()) / seconds
-	c.publishes = (to.publishes() - from.publishes()) / seconds
-	x.r.add(name("memory of a member"), "<= 400 B", "%.0f B", c.member)
-	x.r.add(name("CPU a second, all there"), "", "%.1f ms", 1000*cpu)
-	x.r.add(name("renewals a second"), "", "%.0f", renewals/seconds)
-	x.r.add(name("CPU of a renewal, in batches"), "<= 2 us", "%.1f us", c.renewal)
-	x.r.add(name("scripts a second, all there"), "", "%.0f", c.commands)
-	x.r.add(name("commands a second, those of scripts too"), "", "%.0f", (to.info["total_commands_processed"]-from.info["total_commands_processed"])/seconds)
-	x.r.add(name("messages published a second, all there"), "", "%.1f", c.publishes)
-	x.r.add(name("bytes out of the store a second, all there"), "", "%.0f", (to.info["total_net_output_bytes"]-from.info["total_net_output_bytes"])/seconds)
-}
-
-// beyond is the CPU of each of n things, in us: without what nobody's presence
-// costs, and without the renewals that went on meanwhile.
-func (x *shared) beyond(from, to level, n int) float64 {
-	seconds := to.at.Sub(from.at).Seconds()
-	others := x.costs.empty*seconds*1e6 + (to.renewals-from.renewals)*x.costs.renewal
-	return math.Max(to.cpu()-from.cpu()-others, 0) / float64(n)
-}
-
-// tell does the arithmetic for larger sizes: members at a beat of 9 s, of whom one
-// in a thousand comes and one goes each second.
-func (c *unitCosts) tell(r *Result) {
-	for _, n := range []float64{100_000, 1_000_000, 10_000_000} {
-		renewals := n * c.renewals * c.renewal / 1e6
+	for _, n := range []float64{1e5, 1e6, 1e7} {
+		renewals := n / beat * c.renewal / 1e6
+		index := n * c.index / 1e6
 		changes := n / 1000 * (c.join + c.leave) / 1e6
-		r.add(fmt.Sprintf("rooms of %d: %.0f thousand online, by arithmetic", c.room, n/1000), "",
-			"%.2f cores (%.2f of renewals, %.2f of joins and leaves), %.2f GiB", c.empty+renewals+changes, renewals, changes, n*c.member/(1<<30))
+		x.add(fmt.Sprintf("%.1f million online, by arithmetic", n/1e6), "", "%.2f cores: %.2f renewals, %.2f index, %.2f joins and leaves; %.1f GiB",
+			c.fixed/1e6+renewals+index+changes, renewals, index, changes, n*c.indexed/(1<<30))
 	}
 }

@@ -28,7 +28,7 @@ type Settings struct {
 
 // scenarios are static.
 var scenarios = map[string]func(context.Context, *Settings) (*Result, error){
-	"idle": inTime(idle), "churn": inTime(churn), "renew": inTime(renew), "cursors": inTime(cursors), "redis": redis,
+	"idle": inTime(idle), "churn": inTime(churn), "renew": inTime(renew), "cursors": inTime(cursors), "redis": redisCosts,
 }
 
 // inTime is a scenario whose waits all have a limit of their own.

@@ -46,7 +46,7 @@ const chartWidth, chartHeight = 1000, 300
 
 func (c *chart) x(v float64) float64 {
 	if c.xLog {
-		return math.Log10(max(v, 1)) / math.Log10(c.xMax)
+		return math.Log10(max(v, 10)/10) / math.Log10(c.xMax/10) // from 10 on
 	}
 	return v / c.xMax
 }

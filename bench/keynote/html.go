@@ -80,7 +80,7 @@ func (r *Report) timed(title, note string) *chart {
 	}
 	c.times(end)
 	for i, p := range r.Phases {
-		name := map[string]string{"fill": "join", "churn": "come and go", "return": "killed", "race": ""}[p.Name]
+		name := map[string]string{"fill": "join", "churn": "churn", "return": "killed", "race": ""}[p.Name]
 		if p.Name == "return" {
 			c.Marks = append(c.Marks, tick{At: 100 * p.FromS / end})
 		}
@@ -131,14 +131,14 @@ func (r *Report) bySize() *chart {
 		Title: "Traffic by the size of the room",
 		Note:  fmt.Sprintf("Messages a second to each member while the room fills. Above %d members a room tells one number a second, however many arrive.", r.threshold),
 	}
-	c.xLog, c.xMax = true, float64(max(r.size, 10))*1.05
+	c.xLog, c.xMax = true, float64(max(r.size, 20))*1.05
 	l := line{Name: "messages", Class: "a", Area: true}
 	for _, s := range r.Sizes {
 		l.X, l.Y = append(l.X, float64(s.Members)), append(l.Y, s.PerMember)
 	}
 	c.Lines = []line{l}
 	c.scale(max(l.top(), 2), "")
-	for v := 1; float64(v) <= c.xMax; v *= 10 {
+	for v := 10; float64(v) <= c.xMax; v *= 10 {
 		c.XTicks = append(c.XTicks, tick{100 * c.x(float64(v)), grouped(v)})
 	}
 	c.Marks = []tick{{100 * c.x(float64(r.threshold)), fmt.Sprintf("%d members", r.threshold)}}

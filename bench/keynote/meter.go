@@ -22,7 +22,7 @@ type sample struct {
 }
 
 // used is CPU time from the beginning on.
-type used struct{ nodes, redis time.Duration }
+type used struct{ nodes, redis, waited time.Duration }
 
 // meter samples the programs every second, and tells of the progress.
 type meter struct {
@@ -36,7 +36,7 @@ type meter struct {
 
 	mu      sync.Mutex
 	nodes   []*process.Node // Guarded by mu.
-	buried  time.Duration   // Guarded by mu. CPU of the nodes that have ended.
+	buried  used            // Guarded by mu. By the nodes that have ended.
 	samples []sample        // Guarded by mu.
 }
 
@@ -61,9 +61,11 @@ func (m *meter) used() used {
 }
 
 func (m *meter) usedLocked() (u used) {
-	u.nodes = m.buried
+	u = m.buried
 	for _, n := range m.nodes {
-		u.nodes += n.Usage().CPU
+		usage := n.Usage()
+		u.nodes += usage.CPU
+		u.waited += usage.Waited
 	}
 	if m.redis != nil {
 		u.redis, _ = m.redis.CPU(context.Background())
@@ -78,7 +80,9 @@ func (m *meter) bury(node *process.Node) {
 	var alive []*process.Node
 	for _, n := range m.nodes {
 		if n == node {
-			m.buried += n.Usage().CPU
+			usage := n.Usage()
+			m.buried.nodes += usage.CPU
+			m.buried.waited += usage.Waited
 		} else {
 			alive = append(alive, n)
 		}

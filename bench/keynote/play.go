@@ -19,6 +19,7 @@ type span struct {
 	from, to time.Time
 	nodes    time.Duration // CPU time of all nodes
 	redis    time.Duration // and of the store
+	waited   time.Duration // of the threads of the nodes, for a core
 	resident int           // bytes of all nodes, at most
 	writes   float64       // of all nodes, as they count them
 }
@@ -136,6 +137,7 @@ func (p *play) phase(name string, do func() error) error {
 	s.to = time.Now()
 	after := p.meter.used()
 	s.nodes, s.redis = after.nodes-before.nodes, after.redis-before.redis
+	s.waited = max(after.waited-before.waited, 0)
 	s.resident = p.meter.residentFrom(s.from)
 	now, err := p.writes()
 	for n, w := range now {

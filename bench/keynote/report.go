@@ -49,8 +49,12 @@ type Phase struct {
 	StoreCPUMs  float64 `json:"storeCpuMs"`
 	ResidentMiB float64 `json:"residentMiB"`
 	Writes      float64 `json:"writes"`
+	WaitedMs    float64 `json:"waitedMs"` // of the threads of the nodes, for a core
 	Messages    int     `json:"messages"`
 }
+
+// WaitedS is WaitedMs in seconds.
+func (p Phase) WaitedS() float64 { return p.WaitedMs / 1000 }
 
 // Length is how long it took, in seconds.
 func (p Phase) Length() float64 { return p.ToS - p.FromS }
@@ -95,7 +99,7 @@ const (
 func (p *play) report() *Report {
 	r := &Report{
 		When: p.crowd.series.began.UTC().Format("2006-01-02 15:04"), threshold: threshold, size: p.Members, Nodes: p.Nodes,
-		Title: fmt.Sprintf("%s members join one room over %v", grouped(p.Members), p.Over),
+		Title: fmt.Sprintf("%s members join one room in %s", grouped(p.Members), spoken(p.Over)),
 		Store: "memory", Faults: p.crowd.faults.list(),
 	}
 	if p.redis != nil {
@@ -106,7 +110,7 @@ func (p *play) report() *Report {
 		r.Phases = append(r.Phases, Phase{
 			Name: s.name, FromS: s.from.Sub(began).Seconds(), ToS: s.to.Sub(began).Seconds(),
 			NodesCPUMs: millis(s.nodes), StoreCPUMs: millis(s.redis), ResidentMiB: mib(s.resident),
-			Writes: s.writes, Messages: p.crowd.series.sum(s.from, s.to, messagesOf),
+			Writes: s.writes, WaitedMs: millis(s.waited), Messages: p.crowd.series.sum(s.from, s.to, messagesOf),
 		})
 	}
 	r.seconds(p)
@@ -179,11 +183,11 @@ func (r *Report) Text() string {
 	}
 	markdown.Table(&b, rows)
 	b.WriteByte('\n')
-	rows = [][]string{{"phase", "seconds", "CPU of nodes", "CPU of store", "memory of nodes", "messages", "writes"}}
+	rows = [][]string{{"phase", "seconds", "CPU of nodes", "CPU of store", "memory of nodes", "messages", "writes", "waited for a core"}}
 	for _, s := range r.Phases {
 		rows = append(rows, []string{
 			s.Name, fmt.Sprintf("%.1f", s.ToS-s.FromS), fmt.Sprintf("%.2f s", s.NodesCPUMs/1000), fmt.Sprintf("%.2f s", s.StoreCPUMs/1000),
-			fmt.Sprintf("%.0f MiB", s.ResidentMiB), grouped(s.Messages), grouped(int(s.Writes)),
+			fmt.Sprintf("%.0f MiB", s.ResidentMiB), grouped(s.Messages), grouped(int(s.Writes)), fmt.Sprintf("%.1f s", s.WaitedMs/1000),
 		})
 	}
 	markdown.Table(&b, rows)
@@ -198,6 +202,17 @@ func (r *Report) heading() string {
 		return fmt.Sprintf("Keynote: %s, one node, %s", r.Title, r.Store)
 	}
 	return fmt.Sprintf("Keynote: %s, %d nodes, %s", r.Title, r.Nodes, r.Store)
+}
+
+// spoken is a duration as people say it.
+func spoken(d time.Duration) string {
+	if d == time.Minute {
+		return "a minute"
+	}
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d minutes", d/time.Minute)
+	}
+	return fmt.Sprintf("%g seconds", d.Seconds())
 }
 
 // grouped writes a number with commas.

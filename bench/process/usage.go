@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 // Usage is what a program has used.
 type Usage struct {
 	CPU      time.Duration // since its start
+	Waited   time.Duration // of its threads that live, for a core: what the machine's other work took
 	Resident int           // bytes, now
 	Peak     int           // bytes of Resident at most, since its start
 }
@@ -45,6 +47,13 @@ func (p *Process) Usage() (u Usage) {
 			fmt.Sscan(value, &kib)
 			u.Peak = kib << 10
 		}
+	}
+	tasks, _ := filepath.Glob(dir + "/task/*/schedstat")
+	for _, file := range tasks {
+		var ran, waited int64 // ns
+		text, _ := os.ReadFile(file)
+		fmt.Sscan(string(text), &ran, &waited)
+		u.Waited += time.Duration(waited)
 	}
 	return u
 }

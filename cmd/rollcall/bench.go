@@ -50,7 +50,7 @@ func (keynoteCommand) Help() string {
 	return `With the defaults it takes about two and a half minutes, and 10,100 open files. CPU is time on
 a core and not wall time. It exits with 1 if a promise was broken (somebody was dropped, a leave was
 shown of somebody who came back, more than one count a second), and with 0 if only a cost exceeds
-its goal, since that depends on the machine.
+its goal, since that depends on the machine: how long its nodes waited for a core is told with it.
 
 Examples:
 

@@ -33,6 +33,7 @@ local function refold(user)
   if next then
     redis.call('ZADD', P .. 'i', int(next), user)
     redis.call('EXPIRE', P .. 'i', DAY)
+    redis.call('EXPIRE', key, SEEN_KEPT)
   else
     redis.call('ZREM', P .. 'i', user)
   end
