@@ -198,14 +198,15 @@ func (x *shared) withNode() error {
 const beat = 9.0
 
 // tell does the arithmetic for larger sizes: a renewal every beat, and one in a
-// thousand who comes and one who goes each second.
+// thousand who comes and one who goes each second. It is an upper bound: of what
+// counts as the index much is calls, whose number hardly grows with the members.
 func (x *shared) tell() {
 	c := &x.costs
 	for _, n := range []float64{1e5, 1e6, 1e7} {
 		renewals := n / beat * c.renewal / 1e6
 		index := n * c.index / 1e6
 		changes := n / 1000 * (c.join + c.leave) / 1e6
-		x.add(fmt.Sprintf("%.1f million online, by arithmetic", n/1e6), "", "%.2f cores: %.2f renewals, %.2f index, %.2f joins and leaves; %.1f GiB",
+		x.add(fmt.Sprintf("%.1f million online, at most, by arithmetic", n/1e6), "", "%.2f cores: %.2f renewals, %.2f index, %.2f joins and leaves; %.1f GiB",
 			c.fixed/1e6+renewals+index+changes, renewals, index, changes, n*c.indexed/(1<<30))
 	}
 }
