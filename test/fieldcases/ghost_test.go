@@ -123,9 +123,19 @@ func TestA07CloseDuringJoinLeavesNoGhost(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		time.Sleep(3 * 300 * time.Millisecond) // what is under way arrives
+		paired := func() bool {
+			for i := range 20 {
+				user := fmt.Sprintf("u%d", i)
+				if len(w.Joins(room, user)) != len(w.Leaves(room, user)) {
+					return false
+				}
+			}
+			return true
+		}
 		w.Until(s.Gone()+time.Second, "nobody left", func() bool {
 			return s.Count(room) == 0 && len(w.List(room).Members) == 0 && s.Metric("rollcall_connections") == 1 &&
-				s.Metric("rollcall_members") == 0
+				s.Metric("rollcall_members") == 0 && paired()
 		})
 		for i := range 20 {
 			user := fmt.Sprintf("u%d", i)
