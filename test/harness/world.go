@@ -63,8 +63,8 @@ func (s *Server) Home() string {
 func (c *Client) other() *Server {
 	at := c.node()
 	switch {
-	case c.s.far == nil:
-		return at
+	case c.s.far == nil, c.s.Wrap != nil:
+		return at // what wraps a store does not pass on what nodes say to each other
 	case at == c.s.far:
 		return c.s
 	}
