@@ -31,12 +31,6 @@ end
 
 local function refuse(code) return {code, 0, 0, 0, ''} end
 
-local function touch(room)
-  redis.call('EXPIRE', P .. 'm:' .. room, DAY)
-  redis.call('EXPIRE', P .. 'u:' .. room, DAY)
-  redis.call('EXPIRE', P .. 'z:' .. room, DAY)
-end
-
 local function ban_name(o) return struct.pack('>I2c0c0', #o.room, o.room, o.user) end
 
 local function grant(o)

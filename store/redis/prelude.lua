@@ -116,6 +116,13 @@ local function store_room(m)
   end
 end
 
+-- Keeps the keys of a room for another day.
+local function touch(room)
+  redis.call('EXPIRE', P .. 'm:' .. room, DAY)
+  redis.call('EXPIRE', P .. 'u:' .. room, DAY)
+  redis.call('EXPIRE', P .. 'z:' .. room, DAY)
+end
+
 local function find(rec, connection)
   for i, l in ipairs(rec[LEASES]) do
     if l[1] == connection then return i, l end

@@ -57,6 +57,25 @@ for _, user in ipairs(redis.call('ZRANGEBYSCORE', P .. 'i', '-inf', int(clock), 
 
 redis.call('ZREMRANGEBYSCORE', P .. 'e', '-inf', int(clock))
 redis.call('ZREMRANGEBYSCORE', P .. 'k', '-inf', int(clock))
+
+-- Everything expires a day after its last use, and to have members is a use: the
+-- rooms are gone through in the order of their names, some of them a minute, so
+-- that each is touched within twelve hours.
+local KEEP_EVERY, KEEP_ROUND, KEEP_LEAST, KEEP_MOST = 60000000, 720, 50, 400
+local kept = redis.call('HMGET', KEYS[1], 'kept', 'keptat')
+if now - tonumber(kept[2] or 0) >= KEEP_EVERY or now < tonumber(kept[2] or 0) then
+  for _, key in ipairs({'l', 'r', 'e', 'q', 'i'}) do redis.call('EXPIRE', P .. key, DAY) end
+  local some = math.min(math.max(KEEP_LEAST, math.ceil(redis.call('ZCARD', P .. 'r') / KEEP_ROUND)), KEEP_MOST)
+  local names = redis.call('ZRANGEBYLEX', P .. 'r', kept[1] and '(' .. kept[1] or '-', '+', 'LIMIT', 0, some)
+  for _, room in ipairs(names) do touch(room) end
+  if #names == some then
+    redis.call('HSET', KEYS[1], 'kept', names[some], 'keptat', int(now))
+  else -- the end: from the first one again
+    redis.call('HDEL', KEYS[1], 'kept')
+    redis.call('HSET', KEYS[1], 'keptat', int(now))
+  end
+end
+
 local more = #due == MOST and redis.call('ZCOUNT', P .. 'l', '-inf', int(clock)) or 0
 save()
 redis.call('EXPIRE', KEYS[1], DAY)
