@@ -211,26 +211,67 @@ func (k *keeper) pay() {
 	k.h.applyAll(ops)
 }
 
-// grantFor is how long the keeper makes grants before it looks at the rest again.
-const grantFor = 300 * time.Millisecond
+const (
+	// grantFor is how long the keeper makes grants before it looks at the rest again.
+	grantFor = 300 * time.Millisecond
+	// grantsAtOnce is the most connections of one call: a store that is slow to
+	// answer is asked often enough for thousands in a few seconds.
+	grantsAtOnce = 200
+)
 
 // grant makes the grants that could not be made, and the sets. It waits for no
 // connection that asks the store for something else: that may be another part of
 // it, which hangs.
 func (k *keeper) grant() {
 	began := time.Now()
-	for _, c := range k.waiting.take() {
-		if time.Since(began) > grantFor || !c.op.TryLock() {
+	all := k.waiting.take()
+	for len(all) > 0 && time.Since(began) <= grantFor {
+		some := all[:min(len(all), grantsAtOnce)]
+		all = all[len(some):]
+		k.grantSome(some)
+	}
+	for _, c := range all {
+		k.waiting.add(c)
+	}
+}
+
+func (k *keeper) grantSome(connections []*connection) {
+	var held []*connection
+	defer func() {
+		for _, c := range held {
+			c.op.Unlock()
+		}
+	}()
+	var subs []*sub
+	var ops []rollcall.Op
+	for _, c := range connections {
+		if !c.op.TryLock() {
 			k.waiting.add(c)
 			continue
 		}
+		held = append(held, c)
+		for _, s := range c.all() {
+			if op, ok := c.waitingOp(s); ok && k.keeps(s) {
+				subs, ops = append(subs, s), append(ops, op)
+			}
+		}
+	}
+	if len(ops) > 0 {
+		results, err := k.h.applyOps(k.h.ctx, ops)
+		for i, s := range subs {
+			if err != nil {
+				s.c.granted(s, rollcall.Result{}, k.h.unavailable(err))
+			} else {
+				s.c.granted(s, results[i], results[i].Err)
+			}
+		}
+	}
+	for _, c := range held {
 		for _, s := range c.all() {
 			if k.keeps(s) {
-				c.grantWaiting(s)
 				c.applySet(k.h.ctx, s)
 			}
 		}
-		c.op.Unlock()
 	}
 }
 

@@ -138,22 +138,25 @@ func (s *sub) waitLocked(info json.RawMessage) {
 	s.member = s.expectedLocked()
 }
 
-// grantWaiting makes a grant that the store could not make before. Called with
-// c.op held.
-func (c *connection) grantWaiting(s *sub) {
+// waitingOp is the grant of s that the store could not make before, if there is one.
+// Called with c.op held, and then [connection.granted] with what it came to.
+func (c *connection) waitingOp(s *sub) (op rollcall.Op, ok bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !s.waiting || c.gone || c.findLocked(s.id) != s {
-		c.mu.Unlock()
-		return
+		return op, false
 	}
-	op := s.grantOpLocked()
+	op = s.grantOpLocked()
 	if s.opened && c.stream != nil {
 		// The client came here last: what the store has may be what the call that
 		// seemed to fail has done.
 		op.Generation = 0
 	}
-	c.mu.Unlock()
-	res, err := c.h.apply(c.h.ctx, op)
+	return op, true
+}
+
+// granted takes what a grant that waited came to.
+func (c *connection) granted(s *sub, res rollcall.Result, err *rollcall.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -31,6 +31,7 @@ const (
 type frailStore struct {
 	*store.Memory
 	away, deaf atomic.Bool
+	takes      atomic.Int64 // of each Apply, in nanoseconds
 	feed       func(*rollcall.Frame)
 }
 
@@ -46,6 +47,7 @@ func (s *frailStore) Feed(fn func(*rollcall.Frame)) {
 }
 
 func (s *frailStore) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Result, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
 	if s.away.Load() {
 		return nil, errAway
 	}
