@@ -165,6 +165,9 @@ func (w *witness) look(now int64) {
 			delete(w.rooms, room)
 		}
 	}
+	if len(w.rooms) == 0 {
+		w.rooms = make(map[rollcall.RoomID]*visited) // an emptied map keeps its memory
+	}
 }
 
 // due takes what is to be told by now.

@@ -232,6 +232,9 @@ func (g *registry) remove(c *connection) {
 	if g.byID[c.id] == c {
 		delete(g.byID, c.id)
 	}
+	if len(g.byID) == 0 {
+		g.byID = make(map[rollcall.ConnectionID]*connection) // an emptied map keeps its memory
+	}
 }
 
 // each visits the connections that are there now.

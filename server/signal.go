@@ -321,6 +321,9 @@ func (d *signalDesk) turn(now time.Time) (next time.Time) {
 	for _, r := range due {
 		delete(d.rooms, r)
 	}
+	if len(d.rooms) == 0 {
+		d.rooms = make(map[*room]time.Time) // an emptied map keeps its memory
+	}
 	d.mu.Unlock()
 	for _, r := range due {
 		at := r.expireSignals(now)

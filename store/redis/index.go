@@ -121,6 +121,9 @@ func (x *index) noteLocked(at place, n note, now time.Time) {
 	} else {
 		x.written[at] = now
 	}
+	if len(x.written) == 0 {
+		x.written = make(map[place]time.Time) // an emptied map keeps its memory
+	}
 }
 
 // renewed has every third renewal repeat where the user is.
