@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { expect, test } from 'vitest'
 
-/* Every example of README.md is a program that the compiler takes. */
+/* Every example of README.md is a program that the compiler takes, and so is ours of the guide
+   that stands beside those of others. */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -18,6 +19,9 @@ declare global {
   const input: HTMLInputElement
   const props: { readonly id: string }
   const nameOf: typeof import('@rollcall/client').nameOf
+  const drawAvatars: (names: readonly string[]) => void
+  const drawCursors: (cursors: readonly { readonly x: number; readonly y: number }[]) => void
+  const drawTyping: (users: readonly string[]) => void
 }
 `
 
@@ -28,6 +32,10 @@ function examples(): Map<string, string> {
     const line = text.slice(0, index).split('\n').length + 1
     files.set(`${root}readme/line-${line}.${kind}`, `${code}\nexport {}\n`)
   }
+  const guide = readFileSync(`${root}../docs/guides/side-by-side.md`, 'utf8')
+  const ours = /^## Rollcall\n+```ts\n(.*?)^```/ms.exec(guide)?.[1]
+  expect(ours).toBeDefined()
+  files.set(`${root}readme/side-by-side.ts`, `${ours}\nexport {}\n`)
   return files
 }
 
