@@ -78,8 +78,11 @@ func TestSlowLinkShowsNothingOld(t *testing.T) {
 		fast := s.Watch(t, over, room)
 		stop := make(chan struct{})
 		var moves sync.WaitGroup
-		defer moves.Wait()
-		defer close(stop)
+		end := sync.OnceFunc(func() {
+			close(stop)
+			moves.Wait()
+		})
+		defer end()
 		for i := range movers {
 			var granted harness.Ready
 			a := s.Do(harness.Call{Method: "POST", Path: strings.TrimSuffix(harness.ConnectionPath(room, ""), "/") + "?user=" + fmt.Sprint("u", i), Body: `{}`})
@@ -137,5 +140,15 @@ func TestSlowLinkShowsNothingOld(t *testing.T) {
 				t.Errorf("a join was seen after %v, want at most %v, and %v as for everybody", d, mostLag, 2*busy)
 			}
 		}
+		end()
+		// What is told of so many who leave at once takes its time on such a link.
+		slow.Until(warmUp, "everybody is seen to have left", func() bool {
+			for i := range movers {
+				if slow.Has(room, fmt.Sprint("u", i)) {
+					return false
+				}
+			}
+			return true
+		})
 	})
 }
