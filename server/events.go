@@ -264,16 +264,16 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 		return nil // the client is gone, or the answer was written
 	}
 	reader.conn = conn
-	s.h.wg.Go(reader.run)
+	if !s.h.spawn(reader.run) {
+		conn.Close()
+	}
 	wait := func() {
 		conn.Wait()
 		s.h.events.remove(reader)
 		close(reader.gone)
 	}
-	if !conn.Detached() {
+	if !conn.Detached() || !s.h.spawn(wait) {
 		wait()
-		return nil
 	}
-	s.h.wg.Go(wait)
 	return nil
 }

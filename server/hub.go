@@ -60,6 +60,8 @@ type hub struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of the hub and of its streams
 	closed atomic.Bool
+
+	spawning sync.RWMutex // held to start a goroutine for a request, and to begin to close
 }
 
 type roomShard struct {
@@ -125,7 +127,10 @@ func newHub(o *Options, signer *auth.Signer, m *metrics) *hub {
 
 // close ends every stream abruptly and waits for all goroutines.
 func (h *hub) close() {
-	if h.closed.Swap(true) {
+	h.spawning.Lock()
+	was := h.closed.Swap(true)
+	h.spawning.Unlock()
+	if was {
 		return
 	}
 	h.connections.each(func(c *connection) {
@@ -137,6 +142,18 @@ func (h *hub) close() {
 	})
 	h.cancel()
 	h.wg.Wait()
+}
+
+// spawn starts a goroutine for a request, unless the hub is closed, which waits for
+// those that there are and takes no more.
+func (h *hub) spawn(f func()) bool {
+	h.spawning.RLock()
+	defer h.spawning.RUnlock()
+	if h.closed.Load() {
+		return false
+	}
+	h.wg.Go(f)
+	return true
 }
 
 // onFrame takes one frame of the feed. It is called with the partition of the

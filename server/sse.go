@@ -79,11 +79,14 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request, rooms []rollca
 		return nil // the client is gone, or the answer was written
 	}
 	st := o.attach(conn)
-	if !conn.Detached() {
-		st.ended(conn.Wait())
+	wait := func() { st.ended(conn.Wait()) }
+	if conn.Detached() && s.h.spawn(wait) {
 		return nil
 	}
-	s.h.wg.Go(func() { st.ended(conn.Wait()) })
+	if s.h.closed.Load() {
+		conn.Close()
+	}
+	wait()
 	return nil
 }
 

@@ -50,7 +50,9 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 		session.turnAway(v, identity)
 		return nil
 	}
-	s.h.wg.Go(func() { session.run(identity) })
+	if !s.h.spawn(func() { session.run(identity) }) {
+		conn.Close()
+	}
 	return nil
 }
 
