@@ -15,7 +15,7 @@ import (
 
 // most is how many tests run at a time. Nearly all of their time is waiting, so
 // it is not the number of cores.
-const most = "12"
+const most = "8"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
