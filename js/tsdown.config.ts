@@ -19,7 +19,11 @@ export default defineConfig({
   format: 'esm',
   platform: 'neutral',
   target: 'es2022',
+  deps: { neverBundle: [/^node:/] },
+  inputOptions: { checks: { pluginTimings: false } },
   unbundle: true,
   dts: true,
   clean: true,
+  report: false,
+  logLevel: 'warn',
 })

@@ -21,14 +21,26 @@ const alias = {
 
 export default defineConfig({
   test: {
+    maxWorkers: '100%',
     projects: [
       {
         resolve: { alias },
         test: {
           name: 'client',
-          include: ['test/**/*.test.ts'],
-          exclude: ['test/adapter/**'],
+          include: ['test/*.test.ts'],
+          exclude: ['test/live.test.ts'],
           restoreMocks: true,
+        },
+      },
+      {
+        resolve: { alias },
+        test: {
+          name: 'server',
+          include: ['test/live.test.ts', 'test/browser/*.test.ts'],
+          // They wait for a server and browsers more than they compute, and after the others, so that
+          // nobody else computes meanwhile.
+          maxWorkers: 5,
+          sequence: { groupOrder: 1 },
         },
       },
       {

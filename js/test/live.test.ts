@@ -4,27 +4,27 @@ import WebSocket from 'ws'
 import { Client, type ClientOptions } from '../src/core/client.ts'
 import type { Environment, HttpRequest, HttpResponse, Socket } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
+import { leaseMs, url } from './server.ts'
 
-/* The client against a real server with guests: `ROLLCALL_URL=http://127.0.0.1:8080 npm test`. */
+/* The client against a real server with guests. */
 
-const url = process.env.ROLLCALL_URL ?? ''
 const both = ['websocket', 'sse'] as const
 
-const sockets: WebSocket[] = []
-const aborts: AbortController[] = []
+/** How to end the newest stream of a client as a broken cable does. */
+const cuts = new Map<Client, () => void>()
 
-function environment(): Environment {
+function environment(onStream: (cut: () => void) => void): Environment {
   return {
     openSocket: (address, protocols) => {
       const socket = new WebSocket(address, protocols)
-      sockets.push(socket)
+      onStream(() => socket.terminate())
       return socket as unknown as Socket
     },
     fetch: (address, request: HttpRequest) =>
       fetch(address, request as RequestInit) as unknown as Promise<HttpResponse>,
     newAbort: () => {
       const abort = new AbortController()
-      aborts.push(abort)
+      onStream(() => abort.abort())
       return abort
     },
     newDecoder: () => new TextDecoder(),
@@ -41,15 +41,30 @@ function environment(): Environment {
   }
 }
 
-const clients: Client[] = []
 afterEach(() => {
-  for (const client of clients.splice(0)) client.close()
+  for (const client of cuts.keys()) client.close()
+  cuts.clear()
 })
 
 function newClient(user: string, options: ClientOptions = {}): Client {
-  const client = new Client({ url, guest: { user, name: user.toUpperCase() }, ...options }, environment())
-  clients.push(client)
+  const client: Client = new Client(
+    { url, guest: { user, name: user.toUpperCase() }, ...options },
+    environment((cut) => cuts.set(client, cut)),
+  )
+  cuts.set(client, () => {})
   return client
+}
+
+/** Cuts the stream, and resolves in the moment in which the client has noticed. */
+function cut(client: Client): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = client.connection.subscribe((state) => {
+      if (state !== 'reconnecting') return
+      stop()
+      resolve()
+    })
+    cuts.get(client)?.()
+  })
 }
 
 let serial = 0
@@ -57,7 +72,7 @@ const newRoom = () => `live/${process.pid}:${++serial}`
 const users = (room: Room) => room.members.get().map(({ user }) => user)
 const eventually = (fn: () => unknown, ms = 4_000) => expect.poll(fn, { timeout: ms, interval: 20 })
 
-describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
+describe('a real server', { timeout: 30_000 }, () => {
   test.each(both)('enter, see, set, status, leave: %s', async (transport) => {
     const id = newRoom()
     const watcher = newClient('watcher').enter(id)
@@ -86,14 +101,13 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
     const id = newRoom()
     const watcher = newClient('watcher').enter(id)
     await eventually(() => users(watcher)).toEqual(['watcher'])
-    const room = newClient('ana', { transport }).enter(id, { data: { a: 1, gone: 1 } })
+    const client = newClient('ana', { transport })
+    const room = client.enter(id, { data: { a: 1, gone: 1 } })
     await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
     const events: string[] = []
     watcher.on('join', ({ member }) => events.push(`join ${member.user}`))
     watcher.on('leave', ({ member }) => events.push(`leave ${member.user}`))
-    if (transport === 'websocket') sockets.at(-1)?.terminate()
-    else aborts.at(-1)?.abort()
-    await eventually(() => room.connection.get()).toBe('reconnecting')
+    await cut(client)
     room.set({ a: 2 }, { replace: true })
     await eventually(() => room.health.get().stale).toBe(false)
     await eventually(() => watcher.others.get()[0]).toMatchObject({ connections: 1, data: { a: 2 } })
@@ -140,7 +154,8 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
     async (transport) => {
       const id = newRoom()
       const watcher = newClient('watcher').enter(id)
-      const room = newClient('ana', { transport }).enter(id)
+      const client = newClient('ana', { transport })
+      const room = client.enter(id)
       await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
       const seen = (by: Room, kind: string) => [...by.signals(kind).get().values()]
       for (let i = 0; i < 30; i++) room.signal('cursor', { x: i }, { docVersion: i, ttlMs: 20_000 })
@@ -158,9 +173,7 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
       await eventually(() => seen(watcher, 'typing'), 1_500).toEqual([])
       room.signal('selection', null)
       await eventually(() => seen(watcher, 'selection')).toEqual([])
-      if (transport === 'websocket') sockets.at(-2)?.terminate()
-      else aborts.at(-1)?.abort()
-      await eventually(() => room.connection.get()).toBe('reconnecting')
+      await cut(client)
       await eventually(() => room.health.get().stale).toBe(false)
       await eventually(() => seen(watcher, 'cursor').map(({ data }) => data)).toEqual([{ x: 29 }])
       room.leave()
@@ -198,9 +211,7 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
       rooms[4]?.leave()
       await eventually(() => page.get().count).toBe(4)
       await eventually(shown).toMatch(/^dcb/)
-      if (transport === 'websocket') sockets.at(-1)?.terminate()
-      else aborts.at(-1)?.abort()
-      await eventually(() => client.connection.get()).toBe('reconnecting')
+      await cut(client)
       newClient('zed').enter(id)
       await eventually(() => client.connection.get(), 8_000).toBe('connected')
       await eventually(shown).toMatch(/^zeddc/)
@@ -242,7 +253,7 @@ describe.skipIf(url === '')('a real server', { timeout: 30_000 }, () => {
     await eventually(() => users(room)).toEqual(['ana'])
     const states: string[] = []
     room.connection.subscribe((state) => states.push(state))
-    await sleep(Number(process.env.ROLLCALL_LEASE_MS ?? 3_000) * 2)
+    await sleep(leaseMs * 2)
     expect(states).toEqual(['connected'])
     expect(users(room)).toEqual(['ana'])
   })

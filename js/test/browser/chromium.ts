@@ -5,12 +5,11 @@ import { type BrowserContext, chromium } from 'playwright-core'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
-export const hasChromium = existsSync(executablePath)
-
 /** A browser with a fresh profile; `close` removes it. */
 export async function launch(
   options: object = {},
 ): Promise<{ context: BrowserContext; close(): Promise<void> }> {
+  if (!existsSync(executablePath)) throw new Error('chromium is missing: run script/setup, or install it')
   const profile = mkdtempSync(join(tmpdir(), 'rollcall-chromium-'))
   const context = await chromium.launchPersistentContext(profile, {
     executablePath,

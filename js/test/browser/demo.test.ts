@@ -1,19 +1,17 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasChromium, launch } from './chromium.ts'
+import { url } from '../server.ts'
+import { launch } from './chromium.ts'
 
-/* The page at `/` against the real server, `rollcall dev`: ROLLCALL_URL says where. */
+/* The page at `/` against the real server, `rollcall dev`. */
 
-const url = process.env.ROLLCALL_URL ?? ''
-
-describe.skipIf(url === '')('the page of rollcall dev', { timeout: 90_000 }, () => {
+describe('the page of rollcall dev', { timeout: 90_000 }, () => {
   let browser: Awaited<ReturnType<typeof launch>>
   const complaints: string[] = []
   let serial = 0
   const newRoom = () => `demo:${process.pid}-${++serial}`
 
   beforeAll(async () => {
-    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
     browser = await launch()
   }, 60_000)
   afterAll(async () => {

@@ -5,22 +5,21 @@ import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { build as bundle } from 'tsdown'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasChromium, launch } from './chromium.ts'
+import { url } from '../server.ts'
+import { launch } from './chromium.ts'
 
-/* The examples, built as their READMEs say, on the real server: ROLLCALL_URL says where. */
+/* The examples, built as their READMEs say, on the real server. */
 
-const url = process.env.ROLLCALL_URL ?? ''
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const examples = here('../../../examples/')
 const types: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript' }
 
-describe.skipIf(url === '')('the examples', { timeout: 60_000 }, () => {
+describe('the examples', { timeout: 60_000 }, () => {
   let browser: Awaited<ReturnType<typeof launch>>
   const folder = mkdtempSync(join(tmpdir(), 'rollcall-examples-'))
   const complaints: string[] = []
 
   beforeAll(async () => {
-    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
     const common = {
       config: false as const,
       cwd: here('../..'),

@@ -1,19 +1,16 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasChromium, launch } from './chromium.ts'
+import { leaseMs, url } from '../server.ts'
+import { launch } from './chromium.ts'
 
 /* What happens to tabs of a real browser, and what a watcher sees of it on the real server. */
 
-const url = process.env.ROLLCALL_URL ?? ''
-const leaseMs = Number(process.env.ROLLCALL_LEASE_MS ?? 30_000)
-
-describe.skipIf(url === '')('tabs of a real browser', { timeout: 90_000 }, () => {
+describe('tabs of a real browser', { timeout: 90_000 }, () => {
   let browser: Awaited<ReturnType<typeof launch>>
   let watching: Awaited<ReturnType<typeof launch>>
   let serial = 0
 
   beforeAll(async () => {
-    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
     browser = await launch()
     watching = await launch()
   }, 60_000)

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type FakeHttpServer, serve } from '../fake/http.ts'
 import { FakeServer } from '../fake/server.ts'
-import { hasChromium, launch } from './chromium.ts'
+import { launch } from './chromium.ts'
 
 /* The page at `/`, in a real browser, against the fake server under the real content policy. */
 
@@ -16,7 +16,6 @@ describe('the page', { timeout: 60_000 }, () => {
   const complaints: string[] = []
 
   beforeAll(async () => {
-    if (!hasChromium) throw new Error('chromium is missing: run script/setup, or install it')
     fake = new FakeServer({ beatMs: 1_000 }).start()
     server = await serve(fake, pages)
     browser = await launch()
