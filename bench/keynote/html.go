@@ -145,32 +145,28 @@ func (r *Report) bySize() *chart {
 	return c
 }
 
-func (r *Report) cpu() *chart {
-	c := r.timed("CPU, in ms of each second", "Time on a core, of all nodes together; the load is not in it.")
-	nodes := r.line("nodes", "a", func(s *Second) float64 { return s.NodesCPUMs })
+// costs is a chart of what the nodes use and, if there is one, the store.
+func (r *Report) costs(title, note, unit string, ofNodes, ofStore func(*Second) float64) *chart {
+	c := r.timed(title, note)
+	nodes := r.line("nodes", "a", ofNodes)
 	nodes.Area = true
 	c.Lines = []line{nodes}
 	top := nodes.top()
 	if r.Nodes > 1 {
-		store := r.line("store", "b", func(s *Second) float64 { return s.StoreCPUMs })
+		store := r.line("store", "b", ofStore)
 		c.Lines = append(c.Lines, store)
 		top = max(top, store.top())
 	}
-	c.scale(top, " ms")
+	c.scale(top, unit)
 	return c
 }
 
+func (r *Report) cpu() *chart {
+	return r.costs("CPU, in ms of each second", "Time on a core, of all nodes together; the load is not in it.", " ms",
+		func(s *Second) float64 { return s.NodesCPUMs }, func(s *Second) float64 { return s.StoreCPUMs })
+}
+
 func (r *Report) memory() *chart {
-	c := r.timed("Memory, in MiB", "Resident memory of all nodes together.")
-	nodes := r.line("nodes", "a", func(s *Second) float64 { return s.ResidentMiB })
-	nodes.Area = true
-	c.Lines = []line{nodes}
-	top := nodes.top()
-	if r.Nodes > 1 {
-		store := r.line("store", "b", func(s *Second) float64 { return s.StoreMiB })
-		c.Lines = append(c.Lines, store)
-		top = max(top, store.top())
-	}
-	c.scale(top, " MiB")
-	return c
+	return r.costs("Memory, in MiB", "Resident memory of all nodes together.", " MiB",
+		func(s *Second) float64 { return s.ResidentMiB }, func(s *Second) float64 { return s.StoreMiB })
 }

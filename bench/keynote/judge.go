@@ -90,13 +90,26 @@ func (p *play) steady(fill *span) (rate float64, length time.Duration) {
 	return float64(counts) / sum, length
 }
 
+// still is when nobody left, from the kill until end: all of it but the race, of
+// which the last leaves are told with the count that follows.
+func (p *play) still(end time.Time) []span {
+	race := p.span("race")
+	if race.to.IsZero() {
+		return []span{{from: p.killed, to: end}}
+	}
+	return []span{{from: p.killed, to: race.from}, {from: race.to.Add(2 * time.Second), to: end}}
+}
+
 func (p *play) judgeReturn(promise promiser) {
 	s := p.crowd.series
 	end := p.span("after").to
 	back := s.sortedReturns()
 	ok := p.returnErr == nil
 	promise("came back after kill -9", ok, "all", "%s of %s", grouped(min(len(back), p.cut)), grouped(p.cut))
-	leaves, falls := s.sum(p.killed, end, leavesOf), s.sum(p.killed, end, fallsOf)
+	leaves, falls := s.sum(p.killed, end, leavesOf), 0
+	for _, still := range p.still(end) {
+		falls += s.sum(still.from, still.to, fallsOf)
+	}
 	promise("leaves shown of somebody who came back", leaves == 0, "0", "%d", leaves)
 	promise("counts that fell, though nobody left", falls == 0, "0", "%d", falls)
 	if p.Nodes > 1 {

@@ -16,22 +16,7 @@ import (
 // too; in its own rooms nobody is removed, and their viewers are told.
 func TestMasterHangs(t *testing.T) {
 	t.Parallel()
-	masters := startCluster(t)
-	for _, m := range masters {
-		m.do("CONFIG", "SET", "cluster-require-full-coverage", "no")
-	}
-	r := newRig(t, plan{nodes: 2, url: clusterURL(masters)})
-	var rooms []string
-	var clients []*harness.Client
-	for i := range 12 {
-		name := fmt.Sprintf("hall %d", i)
-		rooms = append(rooms, name)
-		for k := range 2 {
-			c := r.nodes[k].Open(t, harness.Transport(i%2), harness.Options{User: fmt.Sprintf("u%d", k), Rooms: []string{name}})
-			clients = append(clients, c)
-		}
-	}
-	r.Agree(soon)
+	masters, r, rooms, clients := halls(t)
 	ill := make(map[string]bool)
 	var well []string
 	for _, name := range rooms {

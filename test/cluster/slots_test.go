@@ -156,17 +156,15 @@ func moveSlot(t *testing.T, masters []*redis, from, to int) {
 	}
 }
 
-// TestMasterDies: of three masters one is gone for several leases, and the others
-// go on: nobody is told that anybody left, in its rooms or in others.
-func TestMasterDies(t *testing.T) {
-	t.Parallel()
-	masters := startCluster(t)
+// halls starts three masters that go on without each other, two nodes, and a dozen
+// rooms over all masters; clients 2i and 2i+1, one on each node, are in rooms[i].
+func halls(t *testing.T) (masters []*redis, r *rig, rooms []string, clients []*harness.Client) {
+	t.Helper()
+	masters = startCluster(t)
 	for _, m := range masters {
 		m.do("CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
-	r := newRig(t, plan{nodes: 2, url: clusterURL(masters)})
-	var rooms []string
-	var clients []*harness.Client
+	r = newRig(t, plan{nodes: 2, url: clusterURL(masters)})
 	for i := range 12 {
 		name := fmt.Sprintf("hall %d", i)
 		rooms = append(rooms, name)
@@ -176,6 +174,14 @@ func TestMasterDies(t *testing.T) {
 		}
 	}
 	r.Agree(soon)
+	return masters, r, rooms, clients
+}
+
+// TestMasterDies: of three masters one is gone for several leases, and the others
+// go on: nobody is told that anybody left, in its rooms or in others.
+func TestMasterDies(t *testing.T) {
+	t.Parallel()
+	masters, r, rooms, clients := halls(t)
 	for _, c := range clients {
 		c.Forget()
 	}
