@@ -41,6 +41,11 @@ func redisCosts(ctx context.Context, s *Settings) (*Result, error) {
 		}
 		x.tell()
 	}
+	if s.Store == "" {
+		if err := blocked(ctx, s, r); err != nil {
+			return nil, err
+		}
+	}
 	r.note("CPU is that of the main thread of the store; renewals are in batches of what a second or the limit of a call allows.")
 	return r, nil
 }

@@ -15,7 +15,7 @@ import (
 // No script call has more operations or bytes than these: none runs longer than
 // a few milliseconds, and no frame is larger than 64 KiB.
 const (
-	applyMost  = 64
+	applyMost  = 24
 	applyBytes = 32 << 10
 )
 

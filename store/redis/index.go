@@ -48,7 +48,7 @@ type note struct {
 const (
 	indexLinger = 10 * time.Millisecond // for what comes together to be written together
 	indexRetry  = 250 * time.Millisecond
-	indexMost   = 100 // notes of one script call
+	indexMost   = 50 // notes of one script call
 )
 
 func newIndex(s *Store) *index {

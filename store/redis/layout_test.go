@@ -247,6 +247,29 @@ func TestLayoutsOfALaterReleaseAreLeftAlone(t *testing.T) {
 	}
 }
 
+// However many leases that a later release should have ended lie before them, those
+// of this release end, and the sweep comes to an end.
+func TestLeasesEndBehindThoseOfALaterRelease(t *testing.T) {
+	r := newReleases(t)
+	ours := r.grant("ana", "c1")[0].Lease
+	r.put("ben", 2, "packed in a way of its own")
+	for i := range 3 * tickMost {
+		r.do("ZADD", r.key("l"), "0", fmt.Sprintf("\x02 name %d", i))
+		theirs := leaseName(&rollcall.Lease{Room: "lobby", User: "ben", Connection: "b1", Generation: rollcall.Generation(7 + i)})
+		r.do("ZADD", r.key("l"), "1", theirs)
+	}
+	r.do("ZADD", r.key("l"), "2", leaseName(&ours))
+	if err := r.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.read(rollcall.WantSnapshot); len(users(a)) != 0 {
+		t.Errorf("%q are here, whose leases ran out", users(a))
+	}
+	if n, _ := r.do("ZCARD", r.key("l")).AsInt64(); n != 6*tickMost {
+		t.Errorf("%d leases are left, want the %d of the later release", n, 6*tickMost)
+	}
+}
+
 // kept is a key as a release has left it.
 type kept struct {
 	Hash map[string][]byte  `json:",omitempty"`

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,10 +76,14 @@ func (s *Store) renewSome(ctx context.Context, byPartition map[int][]*rollcall.R
 			left[parts[i].index] = append(batches[i], left[parts[i].index]...)
 			continue
 		}
-		if err := outcomes(batches[i], answer); err != nil {
+		seen, err := outcomes(batches[i], answer)
+		if err != nil {
 			return nil, err
 		}
-		s.index.renewed(batches[i])
+		if rest := batches[i][seen:]; len(rest) > 0 {
+			left[parts[i].index] = append(rest, left[parts[i].index]...)
+		}
+		s.index.renewed(batches[i][:seen])
 	}
 	return left, failure
 }
@@ -91,20 +96,29 @@ func (s *Store) ttl(r *rollcall.Renewal) time.Duration {
 	return s.o.Timing.Lease
 }
 
-// outcomes notes the leases that were not renewed.
-func outcomes(batch []*rollcall.Renewal, answer []rueidis.RedisMessage) error {
+// outcomes notes what has become of the leases, and returns how many of the batch
+// were seen to: at least one.
+func outcomes(batch []*rollcall.Renewal, answer []rueidis.RedisMessage) (seen int, err error) {
+	if len(answer) == 0 {
+		return 0, errors.New("an outcome is missing")
+	}
+	n, err := answer[0].AsInt64()
+	if err != nil || n < 1 || n > int64(len(batch)) {
+		return 0, fmt.Errorf("%d leases were seen to, of %d: %v", n, len(batch), err)
+	}
+	batch = batch[:n]
 	for _, r := range batch {
 		r.Outcome, r.Reason = rollcall.Renewed, rollcall.ReasonNone
 	}
-	for i := range answer {
-		f, err := answer[i].AsIntSlice()
-		if err != nil || len(f) < 3 || f[0] < 1 || f[0] > int64(len(batch)) {
-			return fmt.Errorf("an outcome cannot be read: %w", err)
+	for i := range answer[1:] {
+		f, err := answer[1+i].AsIntSlice()
+		if err != nil || len(f) < 3 || f[0] < 1 || f[0] > n {
+			return 0, fmt.Errorf("an outcome cannot be read: %w", err)
 		}
 		r := batch[f[0]-1]
 		r.Outcome, r.Reason = rollcall.Outcome(f[1]), rollcall.Reason(f[2])
 	}
-	return nil
+	return int(n), nil
 }
 
 // leaseName is a lease, not closing, in the sorted set of its partition: the

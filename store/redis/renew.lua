@@ -3,9 +3,11 @@
 --
 -- ARGV 8... two values a lease: its name in the sorted set, and how long it runs
 --      from now (ttl - age, us)
--- Answers {epoch, {index, outcome, reason}...} for those that were not renewed.
+-- Answers {epoch, how many were seen to, {index, outcome, reason}...} for those of
+-- them that were not renewed. To look at them takes longest, so it may be that not
+-- all were seen to.
 local LOST, REPLACED, OVER = 1, 2, 3
-local CHUNK = 100
+local CHUNK, LOOK_MOST = 100, 50
 
 local function outcome(name)
   local _, closing, room, user, connection, generation = struct.unpack(LAYOUT, name)
@@ -22,9 +24,10 @@ local function outcome(name)
   return LOST, 0
 end
 
-local answers = {epoch}
-local n = (#ARGV - 7) / 2
+local answers = {epoch, 0}
+local n, looked = (#ARGV - 7) / 2, 0
 for from = 1, n, CHUNK do
+  if looked >= LOOK_MOST then break end
   local args = {}
   local to = math.min(from + CHUNK - 1, n)
   for i = from, to do
@@ -36,11 +39,13 @@ for from = 1, n, CHUNK do
     for i = from, to do
       local name = ARGV[6 + 2 * i]
       if not redis.call('ZSCORE', P .. 'l', name) then
+        looked = looked + 1
         local what, reason = outcome(name)
         if what then answers[#answers + 1] = {i, what, reason} end
       end
     end
   end
+  answers[2] = to
 end
 save()
 return answers

@@ -10,7 +10,7 @@ import (
 
 // Sweeping: any node sweeps any partition that it has not seen swept for a
 // while; the script refuses what comes too soon after another node's sweep.
-const tickMost = 200 // leases that one call ends
+const tickMost = 48 // leases, and what else is due, that one call sees to: no call blocks the store for 5 ms
 
 // graceUntil has the partition swept at the end of a close grace.
 func (p *partition) graceUntil(end time.Time) {
