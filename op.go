@@ -84,8 +84,9 @@ type Result struct {
 	Lease Lease
 	// Member is the user in the room after the operation; nil if not present.
 	Member *Member
-	// Version of the room after the operation.
+	// Version of the room after the operation, in the memory of Epoch.
 	Version Version
+	Epoch   Epoch
 	// Stale tells that the operation named a lease that is not the current one
 	// and did nothing.
 	Stale bool

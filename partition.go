@@ -132,7 +132,7 @@ func (p *Partition) Apply(now time.Time, ops []Op, results []Result) *Frame {
 	p.begin(now)
 	for i := range ops {
 		op, r := &ops[i], &results[i]
-		*r = Result{Err: p.limits.Check(op)}
+		*r = Result{Err: p.limits.Check(op), Epoch: p.epoch}
 		if r.Err != nil {
 			continue
 		}

@@ -73,10 +73,12 @@ type sub struct {
 	// estimated tells that the connection is counted in a room that holds no leases.
 	// Guarded by c.mu.
 	estimated bool
-	// member is the user in the room when the store last answered, and granted
-	// the version of the room at the grant. Guarded by c.mu.
-	member  *rollcall.Member
-	granted rollcall.Version
+	// member is the user in the room when the store last answered. Guarded by c.mu.
+	member *rollcall.Member
+	// granted is the version of the room at the newest grant, in the memory of
+	// grantedIn; 0 if there was none. Guarded by c.mu.
+	granted   rollcall.Version
+	grantedIn rollcall.Epoch
 
 	view    view     // Guarded by c.mu.
 	outlook *outlook // nil while it looks at nothing else. See there.
@@ -85,7 +87,6 @@ type sub struct {
 // view is what a stream has been shown of a room.
 type view struct {
 	phase   viewPhase
-	needed  rollcall.Version // viewNew: nothing is shown before the room is this far
 	epoch   rollcall.Epoch   // viewNew: of sent
 	sent    rollcall.Version // the version that the client holds; 0: none
 	mode    rollcall.Mode    // that the client was told
@@ -153,6 +154,18 @@ func (c *connection) leasesLocked() int {
 	return n
 }
 
+// grantedLocked takes the answer to a grant.
+func (s *sub) grantedLocked(res *rollcall.Result) {
+	s.lease, s.member, s.granted, s.grantedIn, s.waiting = res.Lease, res.Member, res.Version, res.Epoch, false
+}
+
+// aheadLocked reports whether the grant of s is not in the room as of a version: the
+// feed is on its way, and nothing is shown before. A room that was read from another
+// memory of the store says nothing of it.
+func (s *sub) aheadLocked(memory rollcall.Epoch, version rollcall.Version) bool {
+	return version < s.granted && memory == s.grantedIn
+}
+
 // dropLocked takes a sub away, with its view.
 func (c *connection) dropLocked(s *sub) {
 	s.unviewLocked()
@@ -180,7 +193,6 @@ func (s *sub) viewLocked(r *room, v view) {
 	if v.phase == viewNone {
 		v.phase = viewNew
 	}
-	v.needed = s.granted
 	s.view = v
 }
 

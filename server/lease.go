@@ -95,7 +95,8 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		s.ttl = e.ttl != 0
 		s.waitLocked(info)
 	default:
-		s.lease, s.member, s.granted, s.ttl, s.waiting = res.Lease, res.Member, res.Version, e.ttl != 0, false
+		s.grantedLocked(&res)
+		s.ttl = e.ttl != 0
 		c.h.witness.saw(e.room, c.user)
 	}
 	return s, nil
@@ -155,7 +156,7 @@ func (c *connection) waitingOp(s *sub) (op rollcall.Op, ok bool) {
 	return op, true
 }
 
-// granted takes what a grant that waited came to.
+// granted takes what a grant came to that the client did not ask for just now.
 func (c *connection) granted(s *sub, res rollcall.Result, err *rollcall.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,16 +164,16 @@ func (c *connection) granted(s *sub, res rollcall.Result, err *rollcall.Error) {
 	case err == nil && res.Stale:
 		c.replacedLocked(s)
 	case err == nil:
-		s.lease, s.member, s.granted, s.waiting, s.unset = res.Lease, res.Member, res.Version, false, false
-		s.opened = false
-		s.view.needed = res.Version
+		s.grantedLocked(&res)
+		s.unset, s.opened = false, false
 		if c.stream != nil {
 			c.stream.pumpLocked(nil)
 		}
 	case err.Code == rollcall.CodeUnavailable:
+		s.waiting = true
 		s.keeper().waiting.add(c)
 	default:
-		s.waiting = false
+		s.lease, s.waiting = rollcall.Lease{}, false
 		c.refusedLocked(s, err)
 	}
 }
@@ -412,20 +413,7 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 	}
 	c.mu.Unlock()
 	res, err := c.h.apply(c.h.ctx, op)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case err == nil && res.Stale:
-		c.replacedLocked(s)
-	case err == nil:
-		s.lease, s.member = res.Lease, res.Member
-	case err.Code == rollcall.CodeUnavailable:
-		s.waiting = true
-		s.keeper().waiting.add(c)
-	default:
-		s.lease = rollcall.Lease{}
-		c.refusedLocked(s, err)
-	}
+	c.granted(s, res, err)
 }
 
 // replacedLocked lets go of a lease whose connection goes on elsewhere, on another

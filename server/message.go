@@ -114,7 +114,7 @@ func (st *stream) join(ctx context.Context, m *wire.Message) ([]byte, *rollcall.
 	// What it says it holds is old if it has been shown the room meanwhile.
 	if there && s.view.phase != viewLive {
 		held := e.held
-		held.phase, held.needed = viewNew, s.granted
+		held.phase = viewNew
 		s.view = held
 	}
 	c.mu.Unlock()
@@ -153,6 +153,6 @@ func (c *connection) snapshot(id rollcall.RoomID) *rollcall.Error {
 	if s == nil {
 		return rollcall.Errorf(rollcall.CodeGone, "the connection is not in this room")
 	}
-	s.view = view{phase: viewNew, needed: s.granted}
+	s.view = view{phase: viewNew}
 	return nil
 }

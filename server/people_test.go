@@ -31,7 +31,8 @@ const (
 type frailStore struct {
 	*store.Memory
 	away, deaf atomic.Bool
-	takes      atomic.Int64 // of each Apply, in nanoseconds
+	takes      atomic.Int64                 // of each Apply, in nanoseconds
+	lost       atomic.Pointer[store.Memory] // if there is one, it carries out the operations, and nobody will know
 	feed       func(*rollcall.Frame)
 }
 
@@ -50,6 +51,14 @@ func (s *frailStore) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.R
 	time.Sleep(time.Duration(s.takes.Load()))
 	if s.away.Load() {
 		return nil, errAway
+	}
+	if lost := s.lost.Load(); lost != nil {
+		results, err := lost.Apply(ctx, ops)
+		for i := range results {
+			l := &results[i].Lease // without its place in the memory
+			*l = rollcall.Lease{Room: l.Room, User: l.User, Connection: l.Connection, Generation: l.Generation, TTL: l.TTL}
+		}
+		return results, err
 	}
 	return s.Memory.Apply(ctx, ops)
 }

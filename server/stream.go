@@ -164,7 +164,7 @@ func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) 
 	now := r.roster.Version()
 	switch v.phase {
 	case viewNew:
-		if now < v.needed || r.broken {
+		if r.broken || sub.aheadLocked(r.roster.Epoch(), now) {
 			return b, deliveries // the feed is on its way
 		}
 		b = s.appendStart(b, r, v)

@@ -139,7 +139,7 @@ func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	t := r.tally
 	count := r.shownCountLocked()
 	switch {
-	case v.phase == viewNew && t.version < v.needed:
+	case v.phase == viewNew && sub.aheadLocked(t.epoch, t.version):
 		return b, deliveries // the feed is on its way
 	case v.phase == viewNew && v.sent == t.version && v.epoch == t.epoch:
 		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, t.epoch, t.version))

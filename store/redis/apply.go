@@ -146,7 +146,7 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 		own = s.appendOp(own, &ops[i], expected)
 	}
 	p.wake()
-	answer, err := s.exec(ctx, applyScript, p, own...)
+	epoch, answer, err := s.exec(ctx, applyScript, p, own...)
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
@@ -160,6 +160,7 @@ func (s *Store) apply(ctx context.Context, p *partition, ops []rollcall.Op, expe
 		if results[i], err = s.result(&ops[i], answer[i]); err != nil {
 			return fmt.Errorf("apply: %w", err)
 		}
+		results[i].Epoch = epoch
 		if op := &ops[i]; op.Kind == rollcall.OpClose && op.Grace > 0 {
 			p.graceUntil(time.Now().Add(op.Grace))
 		}

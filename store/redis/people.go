@@ -157,7 +157,7 @@ func whereabouts(user rollcall.UserID, m rueidis.RedisMessage) (w rollcall.Where
 // Revoke implements [store.Control].
 func (s *Store) Revoke(ctx context.Context, r rollcall.Revocation) error {
 	p := &s.parts[rollcall.PartitionOfUser(r.User)]
-	_, err := s.exec(ctx, revokeScript, p, string(r.User), r.Session, strconv.FormatInt(s.o.Limits.TokenLife.Milliseconds(), 10))
+	_, _, err := s.exec(ctx, revokeScript, p, string(r.User), r.Session, strconv.FormatInt(s.o.Limits.TokenLife.Milliseconds(), 10))
 	if err != nil {
 		return fmt.Errorf("revoke: %w", err)
 	}

@@ -91,7 +91,7 @@ func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID
 	for _, a := range args {
 		own = append(own, string(a))
 	}
-	answer, err := s.exec(ctx, readScript, p, own...)
+	epoch, answer, err := s.exec(ctx, readScript, p, own...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *Store) readRoom(ctx context.Context, p *partition, room rollcall.RoomID
 		}
 	}
 	a := &roomAnswer{seq: uint64(numbers[0])}
-	a.Epoch, a.Version = p.knownEpoch(), rollcall.Version(numbers[1])
+	a.Epoch, a.Version = epoch, rollcall.Version(numbers[1])
 	a.Count, a.Connections = int(numbers[2]), int(numbers[3])
 	a.Settling, a.Mode = time.Duration(numbers[4])*time.Microsecond, rollcall.Mode(numbers[5])
 	if a.records, err = s.decodeRecords(answer[6:]); err != nil {

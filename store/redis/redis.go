@@ -223,54 +223,63 @@ func (p *partition) knownEpoch() rollcall.Epoch {
 // errClosed tells that the store was closed.
 var errClosed = store.ErrClosed
 
-// exec runs a script in a partition and returns its answer without the epoch. A
-// store that has another epoch than we knew has lost its memory, or another has
+// exec runs a script in a partition and returns its answer, and of which memory it
+// is. A store that has another epoch than we knew has lost its memory, or another has
 // taken its place: that is noted, and the script is run again.
-func (s *Store) exec(ctx context.Context, l *lua, p *partition, own ...string) ([]rueidis.RedisMessage, error) {
+func (s *Store) exec(ctx context.Context, l *lua, p *partition, own ...string) (epoch rollcall.Epoch, answer []rueidis.RedisMessage, err error) {
 	if s.closed.Load() {
-		return nil, errClosed
+		return "", nil, errClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	for range 3 {
 		res := s.run(ctx, l, scriptCall{p, s.args(p, p.knownEpoch(), own...)})[0]
-		answer, again, err := s.answer(p, res)
+		epoch, answer, again, err := s.answerOf(p, res)
 		if err != nil || !again {
-			return answer, err
+			return epoch, answer, err
 		}
 	}
-	return nil, errors.New("the epoch of the store keeps changing")
+	return "", nil, errors.New("the epoch of the store keeps changing")
 }
 
-// answer takes the epoch off an answer.
+// answer is answerOf for those who need not know the epoch.
 func (s *Store) answer(p *partition, res rueidis.RedisResult) (answer []rueidis.RedisMessage, again bool, err error) {
+	_, answer, again, err = s.answerOf(p, res)
+	return answer, again, err
+}
+
+// answerOf takes the epoch off an answer: that of the memory which gave it, and not
+// always the newest that is known. again tells that nothing was done, since the
+// caller knew another epoch.
+func (s *Store) answerOf(p *partition, res rueidis.RedisResult) (epoch rollcall.Epoch, answer []rueidis.RedisMessage, again bool, err error) {
 	all, err := res.ToArray()
 	if err != nil {
 		if s.closed.Load() {
-			return nil, false, errClosed
+			return "", nil, false, errClosed
 		}
-		return nil, false, fmt.Errorf("run script: %w", err)
+		return "", nil, false, fmt.Errorf("run script: %w", err)
 	}
 	if len(all) == 0 {
-		return nil, false, errors.New("run script: empty answer")
+		return "", nil, false, errors.New("run script: empty answer")
 	}
-	epoch, err := all[0].ToString()
+	name, err := all[0].ToString()
 	if err != nil {
-		return nil, false, fmt.Errorf("run script: %w", err)
+		return "", nil, false, fmt.Errorf("run script: %w", err)
 	}
+	epoch = rollcall.Epoch(name)
 	if len(all) == 2 {
 		if word, err := all[1].ToString(); err == nil && word == "epoch" {
-			s.newEpoch(p, rollcall.Epoch(epoch))
-			return nil, true, nil
+			s.newEpoch(p, epoch)
+			return epoch, nil, true, nil
 		}
 	}
 	p.mu.Lock()
 	first := p.epoch == ""
 	if first {
-		p.epoch = rollcall.Epoch(epoch)
+		p.epoch = epoch
 	}
 	p.mu.Unlock()
-	return all[1:], false, nil
+	return epoch, all[1:], false, nil
 }
 
 // newEpoch notes another epoch and tells the feed of it.
