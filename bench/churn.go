@@ -105,7 +105,7 @@ func churn(s *Settings) (*Result, error) {
 	if failed := ch.errs.Load(); failed > 0 {
 		return nil, fmt.Errorf("%d guests failed", failed)
 	}
-	floor, err := writeCost(s.Held)
+	floor, err := writeCost(s.Held, churnEvent)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,10 @@ func (ch *churner) run(stop <-chan struct{}) {
 	}
 }
 
-const churnRoom = "room-0"
+const (
+	churnRoom  = "room-0"
+	churnEvent = 300 // bytes of an event of a join and a leave, about
+)
 
 func guestName(i int) string { return fmt.Sprintf("guest.%d", i) }
 

@@ -14,17 +14,16 @@ import (
 	"rollcall/bench/load"
 )
 
-// cursorRate is how often each client moves, a second.
-const cursorRate = 10
-
 // movers are clients of one room who all move their cursors. A delivery is one
 // position of somebody else that a client reads.
 type movers struct {
+	rate    int // moves of each, a second
 	clients []*load.WS
 	began   time.Time
 	inside  atomic.Int64
 	deliver atomic.Int64
 	frames  atomic.Int64
+	bytes   atomic.Int64 // of the frames
 	closing atomic.Bool
 	lost    atomic.Int64
 
@@ -55,6 +54,7 @@ func (m *movers) open(addr string, n int) error {
 				case "signals":
 					m.deliver.Add(int64(bytes.Count(body, []byte(`"user":`)) - bytes.Count(body, own)))
 					m.frames.Add(1)
+					m.bytes.Add(int64(len(body)))
 					if frames++; frames%8 == 0 {
 						m.age(body)
 					}
@@ -103,7 +103,7 @@ func (m *movers) age(body []byte) {
 // moves it made.
 func (m *movers) move(span time.Duration) int {
 	n := len(m.clients)
-	gap := time.Second / time.Duration(cursorRate*n)
+	gap := time.Second / time.Duration(m.rate*n)
 	start := time.Now()
 	moves := 0
 	for time.Since(start) < span {
@@ -119,7 +119,9 @@ func (m *movers) move(span time.Duration) int {
 }
 
 func (m *movers) stop() {
-	m.closing.Store(true)
+	if m.closing.Swap(true) {
+		return
+	}
 	for _, c := range m.clients {
 		c.Close()
 	}
@@ -130,38 +132,49 @@ func (m *movers) stop() {
 func (m *movers) forget() {
 	m.deliver.Store(0)
 	m.frames.Store(0)
+	m.bytes.Store(0)
 	m.mu.Lock()
 	m.ages = nil
 	m.mu.Unlock()
 }
 
-// cursors is rooms in which everybody moves.
+// cursors is rooms in which everybody moves, one after the other, and again.
 func cursors(s *Settings) (*Result, error) {
-	r := &Result{title: fmt.Sprintf("Cursors: everybody moves %d times a second, WebSocket", cursorRate)}
-	for _, size := range []int{10, 50, 100} {
-		if err := cursorsOf(s, r, size); err != nil {
-			return nil, err
+	r := &Result{title: fmt.Sprintf("Cursors: everybody moves %d times a second, WebSocket", s.Rate)}
+	runs := make([][][]number, len(s.Rooms))
+	for range s.Runs {
+		for i, size := range s.Rooms {
+			numbers, err := cursorsOf(s, size)
+			if err != nil {
+				return nil, err
+			}
+			runs[i] = append(runs[i], numbers)
 		}
 	}
-	r.note("A delivery is one position of somebody else; the age is that at the viewer, in a process that shares the machine.")
+	for i, size := range s.Rooms {
+		r.addMedians(fmt.Sprintf("room of %d: ", size), runs[i])
+	}
+	r.note("A delivery is one position of somebody else; the age is that at the viewer, in a process that shares the machine. "+
+		"A write that does nothing else is of as many bytes, to as many sockets, in a process of its own. Medians of %d runs.", s.Runs)
 	return r, nil
 }
 
-func cursorsOf(s *Settings, r *Result, size int) error {
+// cursorsOf is one run of a room.
+func cursorsOf(s *Settings, size int) ([]number, error) {
 	server, err := startChild()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer server.stop()
-	m := &movers{}
+	m := &movers{rate: s.Rate}
 	defer m.stop()
 	if err := m.open(server.addr, size); err != nil {
-		return err
+		return nil, err
 	}
 	m.move(500 * time.Millisecond)
 	began, err := server.ask("stats")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.Profiles != "" {
 		server.tell("cpu " + filepath.Join(s.Profiles, fmt.Sprintf("cursors-%d.cpu.prof", size)))
@@ -169,36 +182,43 @@ func cursorsOf(s *Settings, r *Result, size int) error {
 	m.forget()
 	start := time.Now()
 	moves := m.move(s.Span)
-	deliveries, frames, span := m.deliver.Load(), m.frames.Load(), time.Since(start)
+	deliveries, events, span := float64(m.deliver.Load()), float64(m.frames.Load()), time.Since(start).Seconds()
 	ended, err := server.ask("stats")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.Profiles != "" {
 		server.tell("cpu")
 	}
 	if m.lost.Load() > 0 {
-		return fmt.Errorf("%d clients were disconnected", m.lost.Load())
+		return nil, fmt.Errorf("%d clients were disconnected", m.lost.Load())
 	}
 	if deliveries == 0 {
-		return fmt.Errorf("nothing was delivered")
+		return nil, fmt.Errorf("nothing was delivered")
 	}
-	m.mu.Lock()
+	bytes := float64(m.bytes.Load()) / events
+	m.stop()
+	floor, err := writeCost(size, int(bytes))
+	if err != nil {
+		return nil, err
+	}
 	ages := slices.Sorted(slices.Values(m.ages))
-	m.mu.Unlock()
 	goalCPU, goalAge := "", ""
-	if size == 100 {
+	if size == 100 && s.Rate == 10 {
 		goalCPU, goalAge = "<= 0.8 us", "<= 65 ms"
 	}
-	name := func(what string) string { return fmt.Sprintf("room of %d: %s", size, what) }
-	r.add(name("moves a second"), "", "%.0f", float64(moves)/span.Seconds())
-	r.add(name("deliveries a second"), "", "%.0f", float64(deliveries)/span.Seconds())
-	r.add(name("events a second to each"), "<= 20", "%.1f", float64(frames)/span.Seconds()/float64(size))
-	r.add(name("CPU of a delivery"), goalCPU, "%.2f us", micros(ended.CPU-began.CPU)/float64(deliveries))
-	r.add(name("CPU a second"), "", "%.0f ms", millis(ended.CPU-began.CPU)/span.Seconds())
-	r.add(name("events encoded a second"), "<= 20", "%.1f",
-		(ended.Counters["rollcall_signal_frames_total"]-began.Counters["rollcall_signal_frames_total"])/span.Seconds())
-	r.add(name("age at the viewer, median"), "", "%.1f ms", millis(ages[len(ages)/2]))
-	r.add(name("age at the viewer, p99"), goalAge, "%.1f ms", millis(ages[len(ages)*99/100]))
-	return nil
+	delta := func(name string) float64 { return ended.Counters[name] - began.Counters[name] }
+	cpu := ended.CPU - began.CPU
+	return []number{
+		{"moves a second", "", "%.0f", float64(moves) / span},
+		{"deliveries a second", "", "%.0f", deliveries / span},
+		{"events a second to each", "<= 20", "%.1f", events / span / float64(size)},
+		{"bytes of an event", "", "%.0f", bytes},
+		{"events encoded a second", "<= 20", "%.1f", delta("rollcall_signal_frames_total") / span},
+		{"CPU a second", "", "%.0f ms", millis(cpu) / span},
+		{"CPU of a delivery", goalCPU, "%.2f us", micros(cpu) / deliveries},
+		{"of that, writes that do nothing else", "", "%.2f us", micros(floor) * delta("rollcall_writes_total") / deliveries},
+		{"age at the viewer, median", "", "%.1f ms", millis(ages[len(ages)/2])},
+		{"age at the viewer, p99", goalAge, "%.1f ms", millis(ages[len(ages)*99/100])},
+	}, nil
 }

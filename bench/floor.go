@@ -2,10 +2,12 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"rollcall/bench/load"
@@ -18,11 +20,11 @@ const floorCommand = "child-floor"
 const floorSpan = 4 * time.Second
 
 // writeCost is the CPU time of a bare write to a socket at the pace of a
-// fan-out: n sockets every 50 ms, to a process that sleeps until there is
+// fan-out: so many bytes to n sockets every 50 ms, to a process that sleeps until there is
 // something to read. Nothing that tells n clients of something costs less on this
 // machine, at this hour.
-func writeCost(n int) (time.Duration, error) {
-	c, err := startChildAs(floorCommand, strconv.Itoa(n))
+func writeCost(n, bytes int) (time.Duration, error) {
+	c, err := startChildAs(floorCommand, strconv.Itoa(n), strconv.Itoa(bytes))
 	if err != nil {
 		return 0, err
 	}
@@ -44,8 +46,8 @@ func writeCost(n int) (time.Duration, error) {
 
 // serveFloor is the process of [writeCost].
 func serveFloor(args []string) error {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
+	var n, bytes int
+	if _, err := fmt.Sscan(strings.Join(args, " "), &n, &bytes); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +64,7 @@ func serveFloor(args []string) error {
 		}
 		defer conns[i].Close()
 	}
-	body := make([]byte, 300)
+	body := make([]byte, bytes)
 	began, writes := load.CPUTime(), 0
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,24 @@ type Result struct {
 
 func (r *Result) add(what, goal, format string, args ...any) {
 	r.rows = append(r.rows, [3]string{what, fmt.Sprintf(format, args...), goal})
+}
+
+// number is one row of a run.
+type number struct {
+	what, goal, format string
+	value              float64
+}
+
+// addMedians adds the rows of several runs that measured the same.
+func (r *Result) addMedians(prefix string, runs [][]number) {
+	for i, row := range runs[0] {
+		values := make([]float64, len(runs))
+		for j, run := range runs {
+			values[j] = run[i].value
+		}
+		slices.Sort(values)
+		r.add(prefix+row.what, row.goal, row.format, values[len(values)/2])
+	}
 }
 
 func (r *Result) note(format string, args ...any) {

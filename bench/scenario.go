@@ -21,6 +21,9 @@ type Settings struct {
 	Held     int           // churn: members that the room is held at
 	Pairs    float64       // churn: joins a second, and as many leaves
 	How      string        // churn: what a pair is: a "connection", or a "message" on one that stays
+	Rooms    []int         // cursors: sizes of the rooms
+	Rate     int           // cursors: moves of each, a second
+	Runs     int           // cursors: how often each room is measured
 	Span     time.Duration // how long is measured
 	Profiles string        // folder for pprof profiles of the server; "" for none
 	Store    string        // redis: redis:// of an empty store; "" starts one

@@ -16,7 +16,7 @@ type benchCommand struct {
 	Keynote keynoteCommand `cmd:"" help:"A crowd joins one room, people come and go, and then the node is killed and all come back."`
 	Idle    idleCommand    `cmd:"" help:"Members who are present and silent: memory of each, CPU a second."`
 	Churn   churnCommand   `cmd:"" help:"Joins and leaves in a room held at one size: CPU of a pair, lag of a join."`
-	Cursors cursorsCommand `cmd:"" help:"Everybody in a room of 10, 50, 100 moves a cursor: CPU of a delivery, age at the viewer."`
+	Cursors cursorsCommand `cmd:"" help:"Everybody in a room moves a cursor: CPU of a delivery, age at the viewer."`
 	Renew   renewCommand   `cmd:"" help:"Renewals of leases: in the store alone, and from ping to store."`
 	Redis   redisCommand   `cmd:"" help:"What members cost a Redis: CPU of a join, a leave, a renewal; memory; arithmetic for more."`
 	Child   childCommand   `cmd:"" hidden:""`

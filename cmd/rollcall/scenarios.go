@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,10 +67,20 @@ func (c *churnCommand) Run(con *console) error {
 	return c.run(con, "churn", bench.Settings{Via: c.Via, Held: c.Held, Pairs: c.Pairs, How: c.How})
 }
 
-type cursorsCommand struct{ measuring }
+type cursorsCommand struct {
+	measuring
+	Rooms []int `default:"10,50,100" help:"Members of the rooms, one after the other."`
+	Rate  int   `default:"10" help:"How often each moves, a second."`
+	Runs  int   `default:"1" help:"How often each room is measured; the medians are told."`
+}
 
 // Run measures cursors.
-func (c *cursorsCommand) Run(con *console) error { return c.run(con, "cursors", bench.Settings{}) }
+func (c *cursorsCommand) Run(con *console) error {
+	if len(c.Rooms) == 0 || slices.Min(c.Rooms) < 2 || c.Rate < 1 || c.Runs < 1 {
+		return wrong("`rollcall bench cursors --rooms 10,100 --rate 10 --runs 3`", "rooms take 2 members, and the rest is at least 1")
+	}
+	return c.run(con, "cursors", bench.Settings{Rooms: c.Rooms, Rate: c.Rate, Runs: c.Runs, Members: slices.Max(c.Rooms)})
+}
 
 type renewCommand struct {
 	measuring
