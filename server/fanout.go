@@ -3,21 +3,33 @@ package server
 import (
 	"sync"
 	"time"
+
+	"rollcall/server/transport"
 )
+
+// roundMost is how long a tick waits for those who are read in a round: for what
+// they send to go with it, and not with the next.
+const roundMost = 10 * time.Millisecond
 
 // fanout brings changes to the streams, tick by tick: the first change after
 // quiet goes at once, further ones together with the next tick, and a stream
 // gets one write a tick however many of its rooms have changed.
 type fanout struct {
-	h    *hub
-	wake chan struct{} // capacity 1; never closed
+	h      *hub
+	wake   chan struct{} // capacity 1; never closed
+	rounds *transport.Rounds
+	flow   flow
 
 	mu    sync.Mutex
 	rooms []*room       // Guarded by mu. With changes to fan out; room.queued.
 	held  []*connection // Guarded by mu. Whose streams could not take all signals; stream.held.
 }
 
-func newFanout(h *hub) *fanout { return &fanout{h: h, wake: make(chan struct{}, 1)} }
+func newFanout(h *hub) *fanout {
+	f := &fanout{h: h, wake: make(chan struct{}, 1)}
+	f.rounds = transport.NewRounds(f.signal)
+	return f
+}
 
 func (f *fanout) add(r *room) {
 	f.mu.Lock()
@@ -50,6 +62,7 @@ func (f *fanout) take() ([]*room, []*connection) {
 }
 
 func (f *fanout) run() {
+	defer f.rounds.End()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var last time.Time
@@ -68,8 +81,15 @@ func (f *fanout) run() {
 			case <-timer.C:
 			}
 		}
-		last = time.Now()
-		if wait := f.tick(); wait > 0 {
+		now := time.Now()
+		f.flow.turn(now.Sub(last))
+		last = now
+		f.rounds.Read(roundMost)
+		wait := f.tick()
+		if f.rounds.Members() > 0 && (wait == 0 || wait > tickEvery) {
+			wait = tickEvery
+		}
+		if wait > 0 {
 			timer.Reset(wait)
 		}
 	}

@@ -35,6 +35,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) error {
 	}
 	conn, err := transport.AcceptWebSocket(w, r, transport.WebSocketOptions{
 		MaxMessage: s.o.Limits.Frame,
+		Rounds:     s.h.fanout.rounds,
 		Refuse: func(w http.ResponseWriter, r *http.Request, status int, detail string) {
 			e := rollcall.Errorf(codeOf(status), "%s", detail)
 			e.HTTP = status
@@ -76,6 +77,8 @@ type session struct {
 
 	timer  *time.Timer            // static; nil if it is known who is there
 	stream atomic.Pointer[stream] // nil before `auth`
+
+	steadiness steadiness
 
 	mu   sync.Mutex
 	late bool // Guarded by mu. `auth` did not come in time.
@@ -185,6 +188,7 @@ func (ss *session) Message(p []byte) {
 	if err != nil {
 		messages = []wire.Message{{Err: asError(err)}}
 	}
+	ss.steadiness.take(messages, ss.s.h.clock.now(), &ss.s.h.fanout.flow)
 	st := ss.stream.Load()
 	for i := range messages {
 		m := &messages[i]
@@ -208,6 +212,13 @@ func (ss *session) Message(p []byte) {
 		return
 	}
 	st.pumpLocked(nil)
+}
+
+// Steady implements transport.WebSocketHandler. Whoever asks for something is
+// answered as soon as can be; signals wait for the tick anyway.
+func (ss *session) Steady() bool {
+	h := ss.s.h
+	return h.fanout.flow.dense.Load() && ss.steadiness.goesOn(h.clock.now())
 }
 
 // first is the first message of a WebSocket that came without a token.

@@ -135,6 +135,7 @@ type countHandler struct{ messages, pongs *atomic.Int64 }
 func (h countHandler) Message(p []byte) { deep(20, p); h.messages.Add(1) }
 func (h countHandler) Ping([]byte)      {}
 func (h countHandler) Pong([]byte)      { h.pongs.Add(1) }
+func (h countHandler) Steady() bool     { return false }
 
 //go:noinline
 func deep(n int, p []byte) byte {

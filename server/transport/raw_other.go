@@ -21,4 +21,8 @@ func newRawReader(syscall.RawConn) *rawReader { return nil }
 
 func (*rawReader) read() ([]byte, error) { panic("transport: no raw connection to read from") }
 
+func (r *rawReader) poll() ([]byte, error) { return r.read() }
+
+func (*rawReader) full() bool { return false }
+
 func (*rawReader) release() {}

@@ -76,11 +76,12 @@ func tryWrite(raw syscall.RawConn, p []byte) (int, error) {
 
 // rawReader reads from a descriptor without holding a buffer while it waits.
 type rawReader struct {
-	raw syscall.RawConn
-	buf *buffer // nil while waiting
-	n   int
-	err error
-	try func(fd uintptr) bool
+	raw  syscall.RawConn
+	buf  *buffer // nil while waiting
+	n    int
+	err  error
+	try  func(fd uintptr) bool
+	once bool // it does not wait
 }
 
 func newRawReader(raw syscall.RawConn) *rawReader {
@@ -100,7 +101,7 @@ func (r *rawReader) readNow(fd uintptr) bool {
 			continue
 		case syscall.EAGAIN:
 			r.release()
-			return false
+			return r.once
 		}
 		return true
 	}
@@ -115,6 +116,9 @@ func (r *rawReader) read() ([]byte, error) {
 		r.release()
 		return nil, err
 	}
+	if r.once && r.err == syscall.EAGAIN {
+		return nil, nil
+	}
 	if r.err != nil {
 		r.release()
 		return nil, r.err
@@ -125,6 +129,17 @@ func (r *rawReader) read() ([]byte, error) {
 	}
 	return r.buf[:r.n], nil
 }
+
+// poll is read without waiting: nothing if there is nothing.
+func (r *rawReader) poll() ([]byte, error) {
+	r.once = true
+	p, err := r.read()
+	r.once = false
+	return p, err
+}
+
+// full reports whether there may be more than was read last.
+func (r *rawReader) full() bool { return r.n == len(buffer{}) }
 
 func (r *rawReader) release() {
 	if r.buf != nil {

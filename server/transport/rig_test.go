@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -24,6 +25,8 @@ type record struct {
 	mu     sync.Mutex
 	events []string
 	signal chan struct{} // capacity 1: something was written down
+	steady atomic.Bool
+	heard  func() // called before a message is written down, if not nil
 }
 
 func newRecord() *record { return &record{signal: make(chan struct{}, 1)} }
@@ -38,9 +41,15 @@ func (r *record) add(kind string, p []byte) {
 	}
 }
 
-func (r *record) Message(p []byte) { r.add("message", p) }
-func (r *record) Ping(p []byte)    { r.add("ping", p) }
-func (r *record) Pong(p []byte)    { r.add("pong", p) }
+func (r *record) Message(p []byte) {
+	if heard := r.heard; heard != nil {
+		heard()
+	}
+	r.add("message", p)
+}
+func (r *record) Ping(p []byte) { r.add("ping", p) }
+func (r *record) Pong(p []byte) { r.add("pong", p) }
+func (r *record) Steady() bool  { return r.steady.Load() }
 
 func (r *record) all() []string {
 	r.mu.Lock()

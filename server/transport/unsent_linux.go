@@ -37,3 +37,12 @@ func unacknowledged(raw syscall.RawConn) (n int, ok bool) {
 	})
 	return n, ok && err == nil
 }
+
+// reportFrom has the kernel report what has come only when it is so many bytes, or
+// the end; false if it does not.
+func reportFrom(raw syscall.RawConn, bytes int) (ok bool) {
+	err := raw.Control(func(fd uintptr) {
+		ok = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes) == nil
+	})
+	return ok && err == nil
+}

@@ -31,6 +31,9 @@ type WebSocketOptions struct {
 	// go with the status are set already; detail is a sentence for people.
 	// [http.Error] if nil.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, detail string)
+	// Rounds are those in which the WebSocket is read while its handler is steady;
+	// nil for none.
+	Rounds *Rounds
 }
 
 // upgradeError is why a request cannot be upgraded.
@@ -73,7 +76,7 @@ func AcceptWebSocket(w http.ResponseWriter, r *http.Request, o WebSocketOptions)
 		o.Refuse(w, r, http.StatusInternalServerError, "this server cannot take the connection over")
 		return nil, fmt.Errorf("upgrade to websocket: %w", err)
 	}
-	c := &WebSocket{max: o.MaxMessage, pending: pending}
+	c := &WebSocket{max: o.MaxMessage, pending: pending, rounds: o.Rounds}
 	c.init(conn)
 
 	var head bytes.Buffer

@@ -31,6 +31,10 @@ type WebSocketHandler interface {
 	// than about 600 bytes of it together, that stack stays at 2 KiB; beyond,
 	// it takes 4 for the rest of the connection's life.
 	Pong(p []byte)
+	// Steady reports whether the client goes on saying what can wait for the next
+	// round. It is asked, if there are [Rounds], each time before the WebSocket
+	// waits for more, on the stack of the idle connection.
+	Steady() bool
 }
 
 // WebSocket is the server's side of one WebSocket. It implements [Conn]: what is
@@ -40,6 +44,8 @@ type WebSocket struct {
 	max     int
 	pending []byte  // what came behind the request. Owned by Read
 	parser  *parser // unfinished frame or message; nil between messages. Owned by Read
+	rounds  *Rounds // static; nil: there are none
+	seat    *seat   // nil if it is no member of them. Owned by Read
 }
 
 var _ Conn = (*WebSocket)(nil)
@@ -98,11 +104,30 @@ func (c *WebSocket) read(in *input, h WebSocketHandler, end *End) {
 				return
 			}
 		}
-		if p, end.Err = in.read(); end.Err != nil {
+		if p, end.Err = c.next(in, h); end.Err != nil {
 			end.Kind = Cut
 			return
 		}
 	}
+}
+
+// next waits for bytes, or for its turn in the rounds.
+func (c *WebSocket) next(in *input, h WebSocketHandler) ([]byte, error) {
+	for c.rounds != nil && in.raw != nil && h.Steady() {
+		if !in.raw.full() {
+			in.raw.release()
+			if !c.rounds.await(c) {
+				break
+			}
+		}
+		if p, err := in.raw.poll(); len(p) > 0 || err != nil {
+			return p, err
+		}
+	}
+	if c.seat != nil {
+		c.rounds.leave(c)
+	}
+	return in.read()
 }
 
 // control handles p if it is one whole, correct ping or pong between two
@@ -130,6 +155,9 @@ func (c *WebSocket) control(p []byte, h WebSocketHandler) bool {
 // readDone is the end of Read. CloseAfter leaves the rest to a reader that it
 // finds; once the bit is cleared it finds none.
 func (c *WebSocket) readDone(in *input, end *End) {
+	if c.seat != nil {
+		c.rounds.leave(c)
+	}
 	if end.Kind == Closed {
 		c.state.Or(statePeerEnd)
 	}

@@ -520,6 +520,7 @@ func (e echo) Message(p []byte) {
 }
 func (e echo) Ping(p []byte) { e.c.Write(serverFrame(opPong, string(p)), time.Second) }
 func (e echo) Pong(p []byte) {}
+func (e echo) Steady() bool  { return false }
 
 // Connections that speak at once share the workers and nothing else; when all
 // have gone there is no worker left (the leak check of this package sees to it).
