@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import WebSocket from 'ws'
 import { Client, type ClientOptions } from '../src/core/client.ts'
-import type { Environment, HttpRequest, HttpResponse, Socket } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
-import { leaseMs, url } from './server.ts'
+import { leaseMs, nodeEnvironment, url } from './server.ts'
 
 /* The client against a real server with guests. */
 
@@ -12,34 +10,6 @@ const both = ['websocket', 'sse'] as const
 
 /** How to end the newest stream of a client as a broken cable does. */
 const cuts = new Map<Client, () => void>()
-
-function environment(onStream: (cut: () => void) => void): Environment {
-  return {
-    openSocket: (address, protocols) => {
-      const socket = new WebSocket(address, protocols)
-      onStream(() => socket.terminate())
-      return socket as unknown as Socket
-    },
-    fetch: (address, request: HttpRequest) =>
-      fetch(address, request as RequestInit) as unknown as Promise<HttpResponse>,
-    newAbort: () => {
-      const abort = new AbortController()
-      onStream(() => abort.abort())
-      return abort
-    },
-    newDecoder: () => new TextDecoder(),
-    sendBeacon: () => false,
-    page: null,
-    now: () => performance.now(),
-    setTimer: (fn, ms) => setTimeout(fn, ms),
-    clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
-    random: () => Math.random(),
-    report: (error) => {
-      throw error
-    },
-    origin: null,
-  }
-}
 
 afterEach(() => {
   for (const client of cuts.keys()) client.close()
@@ -49,7 +19,7 @@ afterEach(() => {
 function newClient(user: string, options: ClientOptions = {}): Client {
   const client: Client = new Client(
     { url, guest: { user, name: user.toUpperCase() }, ...options },
-    environment((cut) => cuts.set(client, cut)),
+    nodeEnvironment((cut) => cuts.set(client, cut)),
   )
   cuts.set(client, () => {})
   return client

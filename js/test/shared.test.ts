@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Client, type ClientOptions } from '../src/core/client.ts'
 import type { Room } from '../src/core/room.ts'
 import { shareTabs } from '../src/shared.ts'
+import { hasManyStreams } from '../src/tabs.ts'
 import { FakeBrowser, type FakeTab } from './fake/tabs.ts'
 import { FakePage, World } from './fake/world.ts'
 
@@ -33,14 +34,13 @@ interface TabOf {
   readonly page: FakePage
 }
 
-function open(options: ClientOptions = {}): TabOf {
+/** A tab of Ana's. Over event streams tabs share by themselves; over WebSocket they are told to. */
+function open(options: ClientOptions = {}, sockets = true): TabOf {
   const [tab, page] = [browser.tab(), new FakePage()]
   const who = options.auth === undefined ? { guest: { user: 'ana', name: 'Ana' } } : {}
-  return {
-    tab,
-    page,
-    client: new Client({ ...who, share: shareTabs(tab), ...options }, world.environment(page)),
-  }
+  const share = options.transport === 'websocket' ? { share: shareTabs({ tabs: tab }) } : {}
+  const environment = { ...world.environment(page, sockets), tabs: async () => tab }
+  return { tab, page, client: new Client({ ...who, ...share, ...options }, environment) }
 }
 
 const users = (room: Room) => room.members.get().map(({ user }) => user)
@@ -176,12 +176,69 @@ describe.each(both)('over %s', (transport) => {
   })
 })
 
+test('tabs that fell back to event streams have one, and those with a WebSocket one each', async () => {
+  world.refuse = [1006, 1006, 1006, 1006, 1006, 1006]
+  const late = Array.from({ length: 3 }, () => open().client.enter('r'))
+  await world.pass(10_000)
+  expect(late.map((room) => room.connection.get())).toEqual(Array(3).fill('connected'))
+  expect(connections()).toHaveLength(1)
+  expect(world.refuse).toEqual([])
+  const rooms = Array.from({ length: 2 }, () => open().client.enter('r'))
+  await world.pass(1_000)
+  expect(rooms.map((room) => room.self.get()?.connections)).toEqual([3, 3])
+})
+
+test('tabs that are told not to share do not', async () => {
+  const rooms = [false as const, null].map((share) => open({ share }, false).client.enter('r'))
+  await world.pass(1_000)
+  expect(rooms.map((room) => room.self.get()?.connections)).toEqual([2, 2])
+})
+
+test('who a cookie is of is not known to the tab: it shares if it is told', async () => {
+  const ana = { user: 'ana', name: 'Ana' }
+  const cookies = (options: ClientOptions) => {
+    const [tab, page] = [browser.tab(), new FakePage()]
+    const environment = world.environment(page, false)
+    // The server knows the user by the cookies.
+    const fetch: typeof environment.fetch = (url, request) =>
+      environment.fetch(/stream\?/.test(url) ? `${url}&user=${ana.user}&name=${ana.name}` : url, request)
+    return { tab, client: new Client(options, { ...environment, fetch, tabs: async () => tab }) }
+  }
+  const rooms = [0, 1].map(() => cookies({}).client.enter('r'))
+  await world.pass(1_000)
+  expect(rooms.map((room) => room.self.get()?.connections)).toEqual([2, 2])
+  const told = [0, 1].map(() =>
+    cookies({ share: shareTabs({ as: 'ana', tabs: browser.tab() }) }).client.enter('r'),
+  )
+  await world.pass(1_000)
+  expect(told.map((room) => room.self.get()?.connections)).toEqual([3, 3])
+})
+
+test('streams over HTTP/2 are many: no tab is in the way of another', () => {
+  const at = (name: string, nextHopProtocol?: string) =>
+    ({ name, nextHopProtocol }) as unknown as PerformanceEntry
+  const address = 'https://p.test/v1/'
+  expect(hasManyStreams(address, [at('https://p.test/', 'h2')])).toBe(true)
+  expect(hasManyStreams(address, [at('https://p.test/', 'http/1.1'), at('https://p.test/a.js', 'h3')])).toBe(
+    true,
+  )
+  expect(hasManyStreams(address, [at('https://p.test/', 'h2'), at('https://p.test/x', 'http/1.1')])).toBe(
+    false,
+  )
+  // Another origin may not say, and neither may a mark of the application.
+  expect(
+    hasManyStreams(address, [at('https://p.test/', ''), at('mark'), at('https://p.test.evil/', 'h2')]),
+  ).toBe(false)
+  expect(hasManyStreams(address, [])).toBe(false)
+})
+
 test('who is another to the server has a connection of their own', async () => {
   const token = (claims: object) => `h.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.s`
   const claims = { sub: 'ana', rooms: ['r'], iat: 1, exp: 2 }
   const tokens = [claims, { ...claims, iat: 5, exp: 9 }, { ...claims, rooms: ['*'] }].map(token)
-  const rooms = tokens.map((auth) => open({ auth }).client.enter('r'))
+  const before = world.server.connections.size
+  const rooms = tokens.map((auth) => open({ auth }, false).client.enter('r'))
   await world.pass(1_000)
-  expect(world.sockets).toHaveLength(3)
+  expect(world.server.connections.size - before).toBe(2)
   expect(rooms.map((room) => room.connection.get())).toEqual(Array(3).fill('connected'))
 })

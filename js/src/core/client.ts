@@ -25,8 +25,11 @@ export interface ClientOptions {
   readonly guest?: Guest
   /** Default `auto`: WebSocket, and SSE where that does not get through. */
   readonly transport?: TransportOption
-  /** One connection for all tabs of this browser: `shareTabs()` of `@rollcall/client/shared`. */
-  readonly share?: Share | null
+  /**
+   * One connection for all tabs of this browser: `shareTabs()` of `@rollcall/client/shared`. Left out, that
+   * is so for event streams on HTTP/1.1; with false or null each tab has its own.
+   */
+  readonly share?: Share | null | false
   /** `include` sends cookies to another origin. Default `same-origin`. */
   readonly credentials?: Credentials
   /** Default 10 s. */
@@ -67,7 +70,7 @@ export class Client {
         auth: options.auth,
         guest: guest ?? null,
         transport: options.transport ?? 'auto',
-        share: options.share ?? null,
+        share: options.share === false ? null : options.share,
         credentials: options.credentials ?? 'same-origin',
         connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
       },

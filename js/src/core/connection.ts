@@ -32,7 +32,7 @@ export interface ConnectionOptions {
   readonly auth: Auth
   readonly guest: Guest | null
   readonly transport: TransportOption
-  readonly share: Share | null
+  readonly share: Share | null | undefined
   readonly credentials: Credentials
   readonly connectTimeoutMs: number
 }
@@ -70,6 +70,8 @@ export class Connection {
   #failures = 0
   #renewed = false
   #wasConnected = false
+  /** What is held may be held by other tabs too. */
+  #isShared = false
 
   constructor(options: ConnectionOptions, host: ConnectionHost) {
     const { environment } = options
@@ -128,7 +130,7 @@ export class Connection {
     const { environment, endpoint } = this.#options
     const held = this.#held
     // A connection that is shared goes with its last tab, which says so itself.
-    if (held !== null && this.#options.share === null) {
+    if (held !== null && !this.#isShared) {
       const body = JSON.stringify({ resume: held.resume, closing: true })
       environment.sendBeacon(endpoint.http(['connections', held.connection, 'release']), body)
     }
@@ -165,6 +167,7 @@ export class Connection {
     }, connectTimeoutMs)
     let token: string | null
     let open: OpenStream = openWebSocket
+    let { share } = this.#options
     try {
       token = await this.#token.get()
     } catch (error) {
@@ -174,7 +177,11 @@ export class Connection {
     if (!current()) return
     const name = this.#choice.pick()
     try {
-      if (name === 'sse') open = (parts.sse.value ?? (await parts.sse.load())).openSse
+      if (name === 'sse') {
+        const sse = parts.sse.value ?? (await parts.sse.load())
+        open = sse.openSse
+        if (share === undefined) share = await sse.shareSse(environment, endpoint.http([]))
+      }
     } catch (error) {
       if (!current()) return
       this.#choice.failed()
@@ -182,7 +189,6 @@ export class Connection {
       return
     }
     if (!current()) return
-    const { share } = this.#options
     const request: StreamRequest = {
       environment,
       endpoint,
@@ -198,7 +204,10 @@ export class Connection {
         if (current()) this.#lose(ending)
       },
     }
-    attempt.stream = share === null ? open(request) : share(request, open, name)
+    const shared = share?.(request, open, name)
+    // What other tabs hold too is theirs when this one goes alone.
+    attempt.stream = shared ?? open(this.#isShared ? { ...request, held: null } : request)
+    this.#isShared = shared != null
   }
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {

@@ -55,6 +55,17 @@ export interface Page {
   onWake(fn: (why: 'restored' | 'online' | 'resumed') => void): () => void
 }
 
+/** What the tabs of a browser have in common. */
+export interface Tabs {
+  /** Calls `held` when the lock is ours, which it is until the returned function is called, or the tab is gone. */
+  lock(name: string, held: () => void): () => void
+  /** Posts go to all others that have a channel of this name. */
+  channel(name: string, onPost: (post: unknown) => void): { post(message: object): void; close(): void }
+  newId(): string
+  /** From base64 to text. */
+  decode(base64: string): string
+}
+
 export interface Environment {
   /** Null where there is none: then streams are used. */
   readonly openSocket: ((url: string, protocols: string[]) => Socket) | null
@@ -73,6 +84,11 @@ export interface Environment {
   /** In [0, 1). */
   readonly random: () => number
   readonly report: Report
+  /**
+   * The tabs to share a connection with over event streams to the server at this address; null where there
+   * is no need to, or no way. Left out: none.
+   */
+  readonly tabs?: (address: string) => Promise<Tabs | null>
   /** Base for a relative `url`, if there is one. */
   readonly origin: string | null
 }

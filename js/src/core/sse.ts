@@ -1,15 +1,17 @@
 import { cut, judgeStatus } from './ending.ts'
 import { guestQuery, type Query } from './endpoint.ts'
-import type { HttpResponse } from './environment.ts'
+import type { Environment, HttpResponse } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
 import { EventParser } from './eventstream.ts'
 import { decodeEvent, type Frame, isRaw, type Raw } from './frame.ts'
+import { openShared } from './shared.ts'
 import {
   type Answer,
   closed,
   type Entry,
   fine,
   type Message,
+  type Share,
   type Stream,
   type StreamRequest,
 } from './stream.ts'
@@ -20,6 +22,12 @@ import {
  */
 export function openSse(request: StreamRequest): Stream {
   return new SseStream(request)
+}
+
+/** How the tabs of a browser share one stream to `address` unless the client was told otherwise; null: they do not. */
+export async function shareSse({ tabs }: Environment, address: string): Promise<Share | null> {
+  const others = (await tabs?.(address)) ?? null
+  return others && ((request, open, transport) => openShared(request, others, open, transport))
 }
 
 class SseStream implements Stream {

@@ -90,5 +90,8 @@ export interface Stream {
 
 export type OpenStream = (request: StreamRequest) => Stream
 
-/** Opens a stream that many tabs share, of which `open` opens the one to the server. */
-export type Share = (request: StreamRequest, open: OpenStream, transport: TransportName) => Stream
+/**
+ * Opens a stream that many tabs share, of which `open` opens the one to the server. Null if it is not known
+ * whose it would be: then the tab has its own.
+ */
+export type Share = (request: StreamRequest, open: OpenStream, transport: TransportName) => Stream | null

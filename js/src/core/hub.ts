@@ -1,6 +1,8 @@
-import type { Frame, ReadyFrame, RosterFrame, StateFrame } from '../core/frame.ts'
-import type { Status } from '../core/member.ts'
-import { emptyRoster, type Roster, reduce } from '../core/roster.ts'
+import type { Tabs } from './environment.ts'
+import type { Frame, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
+import type { Status } from './member.ts'
+import { emptyRoster, type Roster, reduce } from './roster.ts'
+import { type Plain, type Post, pack, plain } from './shared.ts'
 import {
   type Answer,
   closed,
@@ -11,9 +13,7 @@ import {
   type Stream,
   type StreamRequest,
   type Wish,
-} from '../core/stream.ts'
-import { type Plain, type Post, pack, plain } from './stream.ts'
-import type { Tabs } from './tabs.ts'
+} from './stream.ts'
 
 interface Tab {
   readonly rooms: Map<string, Wish>

@@ -1,12 +1,22 @@
-/** What the tabs of a browser have in common. */
-export interface Tabs {
-  /** Calls `held` when the lock is ours, which it is until the returned function is called, or the tab is gone. */
-  lock(name: string, held: () => void): () => void
-  /** Posts go to all others that have a channel of this name. */
-  channel(name: string, onPost: (post: unknown) => void): { post(message: object): void; close(): void }
-  newId(): string
-  /** From base64 to text. */
-  decode(base64: string): string
+import type { Tabs } from './core/environment.ts'
+
+/**
+ * Whether streams to the server at `address` are many, and none is in the way of another: over HTTP/2 or
+ * newer, as the browser noted it of earlier requests. Of another origin it may not say.
+ */
+export function hasManyStreams(address: string, entries: PerformanceEntryList): boolean {
+  const { origin } = new URL(address)
+  const last = entries
+    .filter(({ name }) => name.startsWith(`${origin}/`))
+    .map((entry) => (entry as PerformanceResourceTiming).nextHopProtocol)
+    .filter(Boolean)
+    .at(-1)
+  return /^h[23]/.test(last ?? '')
+}
+
+/** Those to share event streams with, without being told to. */
+export function streamTabs(address: string): Tabs | null {
+  return hasManyStreams(address, performance.getEntries()) ? null : browserTabs()
 }
 
 /** Locks are there in secure contexts alone. */

@@ -1,6 +1,8 @@
-import { cut, type Ending } from '../core/ending.ts'
-import { RollcallError } from '../core/error.ts'
-import type { Frame } from '../core/frame.ts'
+import { cut, type Ending } from './ending.ts'
+import type { Tabs } from './environment.ts'
+import { RollcallError } from './error.ts'
+import type { Frame } from './frame.ts'
+import { former, Hub } from './hub.ts'
 import {
   type Answer,
   closed,
@@ -10,9 +12,7 @@ import {
   type Stream,
   type StreamRequest,
   type TransportName,
-} from '../core/stream.ts'
-import { former, Hub } from './hub.ts'
-import type { Tabs } from './tabs.ts'
+} from './stream.ts'
 
 /*
  * One connection for all tabs of a browser. Each tab has a stream of its own to a hub, over a
@@ -29,9 +29,14 @@ export interface Post {
   readonly [field: string]: unknown
 }
 
-/** Tabs share a connection if they would be the same to the server: its address, and the claims of the token. */
-export function shareKey({ endpoint, token, guest }: StreamRequest, tabs: Tabs): string {
-  return `rollcall ${endpoint.http([])} ${claimsOf(token, tabs.decode) ?? JSON.stringify(guest)}`
+/**
+ * Tabs share a connection if they would be the same to the server: its address, and the claims of the token.
+ * Null where the identity is not known here: cookies may be those of another user by now.
+ */
+function shareKey({ endpoint, token, guest }: StreamRequest, tabs: Tabs, as: string | null): string | null {
+  const claims = claimsOf(token, tabs.decode)
+  if (as === null && claims === null && guest === null) return null
+  return `rollcall ${endpoint.http([])} ${JSON.stringify([as, claims, guest])}`
 }
 
 /** What a token says of its holder; when it was issued and until when it is good makes nobody another. */
@@ -51,8 +56,10 @@ export function openShared(
   tabs: Tabs,
   open: OpenStream,
   transport: TransportName,
-): Stream {
-  return new SharedStream(request, tabs, open, transport)
+  as: string | null = null,
+): Stream | null {
+  const key = shareKey(request, tabs, as)
+  return key === null ? null : new SharedStream(key, request, tabs, open, transport)
 }
 
 class SharedStream implements Stream {
@@ -69,9 +76,8 @@ class SharedStream implements Stream {
   #nextId = 1
   #ended = false
 
-  constructor(request: StreamRequest, tabs: Tabs, open: OpenStream, transport: TransportName) {
+  constructor(key: string, request: StreamRequest, tabs: Tabs, open: OpenStream, transport: TransportName) {
     this.transport = transport
-    const key = shareKey(request, tabs)
     this.#request = request
     this.#key = key
     this.#id = tabs.newId()
