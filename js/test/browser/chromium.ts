@@ -3,15 +3,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium } from 'playwright-core'
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+export const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+
+/** A fresh profile for a browser that is there. */
+export function newProfile(): { path: string; remove(): void } {
+  if (!existsSync(executablePath)) throw new Error('chromium is missing: run script/setup, or install it')
+  const path = mkdtempSync(join(tmpdir(), 'rollcall-chromium-'))
+  // A browser that ends may still write.
+  return { path, remove: () => rmSync(path, { recursive: true, force: true, maxRetries: 10 }) }
+}
 
 /** A browser with a fresh profile; `close` removes it. */
 export async function launch(
   options: object = {},
 ): Promise<{ context: BrowserContext; close(): Promise<void> }> {
-  if (!existsSync(executablePath)) throw new Error('chromium is missing: run script/setup, or install it')
-  const profile = mkdtempSync(join(tmpdir(), 'rollcall-chromium-'))
-  const context = await chromium.launchPersistentContext(profile, {
+  const profile = newProfile()
+  const context = await chromium.launchPersistentContext(profile.path, {
     executablePath,
     headless: true,
     args: [
@@ -29,7 +36,7 @@ export async function launch(
     context,
     close: async () => {
       await context.close()
-      rmSync(profile, { recursive: true, force: true })
+      profile.remove()
     },
   }
 }
