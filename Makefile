@@ -22,7 +22,7 @@ setup:
 
 check-go:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-ed: $$unformatted"; exit 1; fi
-	go vet -tags '$(TAGS)' ./...
+	go vet -race -tags '$(TAGS)' ./... # -race: what it builds is what the tests build
 
 test-go:
 	script/go

@@ -28,6 +28,36 @@ type forwarder struct {
 
 	mu      sync.Mutex
 	waiting map[uint64]chan<- *answered // Guarded by mu. Calls that wait for answers.
+	heard   heard                       // Guarded by mu.
+}
+
+// messageID tells a message from all others.
+type messageID struct {
+	from   string
+	id     uint64
+	answer bool
+}
+
+// heard is what has come from other nodes of late: a message may come twice, on two
+// lines of the store.
+type heard struct {
+	now, before map[messageID]struct{}
+	began       time.Time // now
+}
+
+// heardFor is how much later the second one may come, at least.
+const heardFor = 5 * time.Second
+
+// again reports whether a message has been heard before.
+func (h *heard) again(c *call) bool {
+	if now := time.Now(); now.Sub(h.began) > heardFor {
+		h.now, h.before, h.began = make(map[messageID]struct{}), h.now, now
+	}
+	id := messageID{c.From, c.ID, c.Method == ""}
+	_, now := h.now[id]
+	_, before := h.before[id]
+	h.now[id] = struct{}{}
+	return now || before
 }
 
 // handedOver marks the context of a request that another node has handed over.
@@ -38,8 +68,8 @@ const forwardWithin = 3 * time.Second
 
 // call is a request to another node, or the answer to one.
 type call struct {
-	From    string            `json:"from,omitempty"`
-	ID      uint64            `json:"id"`
+	From    string            `json:"from,omitempty"`   // the node that sends it
+	ID      uint64            `json:"id"`               // of the one who asks
 	Method  string            `json:"method,omitempty"` // "" in an answer
 	Path    string            `json:"path,omitempty"`   // escaped, with the query
 	Header  map[string]string `json:"header,omitempty"`
@@ -241,19 +271,22 @@ func (f *forwarder) hear(message []byte) {
 		f.s.o.Logger.Warn("message of another node cannot be read", "error", err)
 		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// An answer of an earlier release does not tell whose it is, and comes once.
+	if c.From != "" && f.heard.again(&c) {
+		return
+	}
 	if c.Method == "" {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		select {
 		case f.waiting[c.ID] <- &c: // never, if nobody waits
 		default:
 		}
 		return
 	}
-	if c.From == f.s.h.node || f.s.h.closed.Load() {
-		return
+	if c.From != f.s.h.node {
+		f.s.h.spawn(func() { f.serve(&c) })
 	}
-	f.s.h.wg.Go(func() { f.serve(&c) })
 }
 
 // serve answers a call that another node was asked.
@@ -275,7 +308,7 @@ func (f *forwarder) serve(c *call) {
 		f.s.handler.ServeHTTP(w, r)
 	}
 	message, err := json.Marshal(answered{
-		ID: c.ID, Status: w.status, Header: pick(w.header, returned), Body: w.body.Bytes(),
+		From: f.s.h.node, ID: c.ID, Status: w.status, Header: pick(w.header, returned), Body: w.body.Bytes(),
 	})
 	if err != nil {
 		return

@@ -53,8 +53,38 @@ func (n half) Send(_ context.Context, node string, message []byte) (int, error) 
 	n.mu.Unlock()
 	for _, fn := range all {
 		fn(message)
+		fn(message) // on another line
 	}
 	return len(all), nil
+}
+
+// TestAMessageIsHeardOnce: a message that comes on two lines is taken once, whatever
+// others a node, or one of its name before it, has sent.
+func TestAMessageIsHeardOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h heard
+		question, answer := &call{From: "one", ID: 7, Method: "PUT"}, &call{From: "one", ID: 7}
+		other := &call{From: "two", ID: 7, Method: "PUT"}
+		for _, c := range []*call{question, answer, other} {
+			if h.again(c) {
+				t.Errorf("%+v was not heard before", c)
+			}
+		}
+		for range 10 {
+			time.Sleep(heardFor / 10)
+			for _, c := range []*call{question, answer, other} {
+				if !h.again(c) {
+					t.Errorf("%+v was heard before", c)
+				}
+			}
+		}
+		time.Sleep(3 * heardFor)
+		h.again(&call{From: "one", ID: 8})
+		time.Sleep(2 * heardFor)
+		if h.again(question); len(h.now)+len(h.before) > 2 {
+			t.Errorf("%d messages are kept", len(h.now)+len(h.before))
+		}
+	})
 }
 
 func twoNodes(t *testing.T) (one, two *world) {

@@ -6,6 +6,7 @@ package server
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -44,6 +45,7 @@ func New(o Options) (*Server, error) {
 	m.observe(o.Registry, s.h)
 	nodes, _ := o.Store.(store.Nodes)
 	s.forward = &forwarder{s: s, nodes: nodes, waiting: make(map[uint64]chan<- *answered)}
+	s.forward.next.Store(rand.Uint64() >> 1) // not one of those that a node of this name had before
 	s.handler = s.withRequestID(origins.Handler(s.withIDs(s.routes())))
 	s.admin = newAdmin(s.h, o.Registry)
 	if nodes != nil {

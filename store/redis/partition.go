@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"strings"
 
 	"rollcall"
 )
@@ -17,13 +18,26 @@ func init() {
 	}
 }
 
-const slots = 16384
+const (
+	slots      = 16384
+	slotsOfTag = slots / rollcall.Partitions
+)
+
+// slotOf is the slot of a key or channel.
+func slotOf(key string) int {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	return int(crc16(key)) % slots
+}
 
 func findTag(partition int) string {
 	name := fmt.Sprintf("p%02d", partition)
 	for n := 0; ; n++ {
 		tag := name + suffix(n)
-		if int(crc16(tag))%slots/(slots/rollcall.Partitions) == partition {
+		if slotOf(tag)/slotsOfTag == partition {
 			return tag
 		}
 	}

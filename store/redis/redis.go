@@ -91,6 +91,7 @@ type Store struct {
 	closed  atomic.Bool
 	secret  atomic.Pointer[string] // nil if this node was given its secret
 	later   laterValues
+	avoided avoided
 	// clockAhead is by how many seconds the server's clock is ahead of that by
 	// which audiences are told; nil before the first answer.
 	clockAhead atomic.Pointer[int64]

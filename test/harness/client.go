@@ -71,6 +71,10 @@ type Options struct {
 	// as it takes. It says Reconnect too.
 	Nodes func() []*Server
 
+	// Through is the node that the client's calls go to, as a balancer would have
+	// it; that of its stream if nil.
+	Through *Server
+
 	Query  url.Values
 	Header http.Header
 	URL    string // instead of the server's: that of a proxy

@@ -58,11 +58,13 @@ func (s *Server) Home() string {
 	return s.URL
 }
 
-// other is the node of the pair that does not hold the client's stream; the node
-// itself if there is no other.
+// other is the node that the client's calls go to: that of its options; or that of the
+// pair that does not hold the client's stream; the node itself if there is no other.
 func (c *Client) other() *Server {
 	at := c.node()
 	switch {
+	case c.o.Through != nil:
+		return c.o.Through
 	case c.s.far == nil, c.s.Wrap != nil:
 		return at // what wraps a store does not pass on what nodes say to each other
 	case at == c.s.far:
