@@ -71,9 +71,7 @@ type Options struct {
 	// as it takes. It says Reconnect too.
 	Nodes func() []*Server
 
-	// Through is the node that the client's calls go to, as a balancer would have
-	// it; that of its stream if nil.
-	Through *Server
+	Through *Server // the node that the client's calls go to; that of its stream if nil
 
 	Query  url.Values
 	Header http.Header
