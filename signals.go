@@ -415,23 +415,36 @@ func (t *Signals) Since(now time.Time, tick SignalTick, to []Signal) ([]Signal, 
 // appended; 0 if nothing is left behind that. Parts that go on from place to
 // place until 0 have told everything that had changed when the first was made,
 // each connection in its turn, however fast some change. It reports false if the
-// change since tick is not known.
-func (t *Signals) Part(now time.Time, tick SignalTick, place SignalPlace, most int, to []Signal) ([]Signal, SignalPlace, bool) {
+// change since tick is not known. sees tells whose signals the viewer is told; nil
+// for everybody's.
+func (t *Signals) Part(now time.Time, tick SignalTick, place SignalPlace, most int, sees func(UserID) bool, to []Signal) ([]Signal, SignalPlace, bool) {
 	if tick < t.floor || tick > t.tick {
 		return to, 0, false
 	}
+	to, place = t.part(now, place, most, sees, to, func(v *signal) bool { return v.tick > tick })
+	return to, place, true
+}
+
+// LivePart is as [Signals.Part], of what [Signals.Live] tells. Together with what
+// changed after the tick at which the first was made, such parts have told all that
+// lives.
+func (t *Signals) LivePart(now time.Time, place SignalPlace, most int, sees func(UserID) bool, to []Signal) ([]Signal, SignalPlace) {
+	return t.part(now, place, most, sees, to, func(v *signal) bool { return v.tick > 0 && v.lives(now) })
+}
+
+func (t *Signals) part(now time.Time, place SignalPlace, most int, sees func(UserID) bool, to []Signal, due func(*signal) bool) ([]Signal, SignalPlace) {
 	first, size := true, 0
 	for v := t.all.after; v != &t.all; v = v.after {
-		if v.place <= place || v.tick <= tick {
+		if v.place <= place || !due(v) || sees != nil && !sees(v.from.user) {
 			continue
 		}
 		if size += v.size(); !first && size > most {
-			return to, place, true
+			return to, place
 		}
 		first, place = false, v.place
 		to = append(to, v.shown(now))
 	}
-	return to, 0, true
+	return to, 0
 }
 
 // Ends appends what has ended after tick, for a viewer who cannot be told the
@@ -456,11 +469,16 @@ func (v *signal) size() int {
 // what has yet to be told.
 func (t *Signals) Live(now time.Time, to []Signal) []Signal {
 	for v := t.recent.next; v != &t.recent; v = v.next {
-		if !v.off && (v.deadline.IsZero() || now.Before(v.deadline)) {
+		if v.lives(now) {
 			to = append(to, v.shown(now))
 		}
 	}
 	return to
+}
+
+// lives reports whether viewers who were told of v still see it.
+func (v *signal) lives(now time.Time) bool {
+	return !v.off && (v.deadline.IsZero() || now.Before(v.deadline))
 }
 
 // Empty reports whether the table holds nothing, not even the memory of an end.

@@ -421,7 +421,7 @@ func TestPartsOfSignalsTellEverybodyInTurn(t *testing.T) {
 	var place rollcall.SignalPlace
 	told := make(map[rollcall.ConnectionID]string)
 	for parts := 1; ; parts++ {
-		part, next, ok := table.Part(now, from, place, 400, nil)
+		part, next, ok := table.Part(now, from, place, 400, nil, nil)
 		if !ok || len(part) == 0 || len(part) > 5 {
 			t.Fatalf("part %d: %d signals, %v", parts, len(part), ok)
 		}
@@ -441,14 +441,68 @@ func TestPartsOfSignalsTellEverybodyInTurn(t *testing.T) {
 	if len(told) != n || told["c7"] != "" || told["c30"] != "1" {
 		t.Errorf("told of %d: %v", len(told), told)
 	}
-	rest, place, ok := table.Part(now, to, 0, 1<<20, nil)
+	rest, place, ok := table.Part(now, to, 0, 1<<20, nil, nil)
 	if !ok || place != 0 || len(rest) != 5 {
 		t.Errorf("after all parts: %d signals, place %d, %v", len(rest), place, ok)
 	}
-	if one, place, _ := table.Part(now, from, 0, 1, nil); len(one) != 1 || place == 0 {
+	if one, place, _ := table.Part(now, from, 0, 1, nil, nil); len(one) != 1 || place == 0 {
 		t.Errorf("a part without room: %d signals, place %d; want one", len(one), place)
 	}
-	if _, _, ok := table.Part(now, to+1<<20, 0, 400, nil); ok {
+	if _, _, ok := table.Part(now, to+1<<20, 0, 400, nil, nil); ok {
 		t.Error("what changed since a tick that never was")
+	}
+}
+
+// Parts of all that lives leave out what has ended and what has yet to be told; with
+// what changed since the first they tell everything.
+func TestLivePartsTellAllThatLives(t *testing.T) {
+	table := rollcall.NewSignals(&signalLimits)
+	now := time.Unix(1000, 0)
+	set := func(user string, value string, ttl time.Duration) {
+		s := rollcall.Signal{User: rollcall.UserID(user), Connection: rollcall.ConnectionID(user), Kind: "cursor", Generation: 1, TTL: ttl}
+		if value != "" {
+			s.Data = json.RawMessage(value)
+		}
+		if err := table.Set(now, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		set(fmt.Sprint("u", i), "1", time.Minute)
+	}
+	set("u3", "", 0)                // has ended
+	set("u14", "2", time.Second)    // has run out when its turn comes
+	set("unseen", "1", time.Minute) // of nobody whom the viewer sees
+	sees := func(u rollcall.UserID) bool { return u != "unseen" }
+	told := make(map[rollcall.UserID]string)
+	from := table.Tick()
+	part, place := table.LivePart(now, 0, 400, sees, nil)
+	now = now.Add(2 * time.Second)
+	set("u0", "3", time.Minute) // told already
+	set("u9", "3", time.Minute) // not yet
+	for {
+		for _, s := range part {
+			if _, twice := told[s.User]; twice {
+				t.Errorf("%s is told twice", s.User)
+			}
+			told[s.User] = string(s.Data)
+		}
+		if place == 0 {
+			break
+		}
+		part, place = table.LivePart(now, place, 400, sees, nil)
+		if len(part) == 0 || len(part) > 5 {
+			t.Fatalf("%d signals in a part", len(part))
+		}
+	}
+	if len(told) != 18 || told["u3"] != "" || told["u14"] != "" || told["u0"] != "1" || told["u9"] != "3" {
+		t.Errorf("told of %d: %v", len(told), told)
+	}
+	rest, _ := table.Since(now, from, nil)
+	if len(rest) != 2 {
+		t.Errorf("%d have changed since, want 2", len(rest))
+	}
+	if all, place := table.LivePart(now, 0, 1<<20, nil, nil); len(all) != 19 || place != 0 {
+		t.Errorf("%d live, want 19", len(all))
 	}
 }

@@ -97,12 +97,17 @@ type view struct {
 	// What it was told of the signals; nothing yet if not signalled.
 	signals   rollcall.SignalTick
 	signalled bool
-	scoped    bool // it may hold signals of those it looks at
+	holds     bool // it may hold signals of before, which an event that tells all has to replace
 	// Of a slow stream, which is told in parts: how far it is, 0 if it is through,
-	// and what all parts together bring it to.
-	part   rollcall.SignalPlace
-	partTo rollcall.SignalTick
+	// and what all parts together bring it to. filling: they are parts of all that
+	// lives, and not of what has changed since signals.
+	part    rollcall.SignalPlace
+	partTo  rollcall.SignalTick
+	filling bool
 }
+
+// signalAnew has the client told of all signals that live.
+func (v *view) signalAnew() { v.signalled, v.filling, v.part = false, false, 0 }
 
 type viewPhase uint8
 

@@ -129,6 +129,13 @@ type client struct {
 // arrive opens an SSE stream.
 func (w *world) arrive(user string, rooms []rollcall.RoomID, change func(*arrival)) *client {
 	w.t.Helper()
+	conn := newFakeConn()
+	return &client{w: w, conn: conn, st: w.arriveOver(conn, user, rooms, change)}
+}
+
+// arriveOver opens an SSE stream on a connection of the caller's.
+func (w *world) arriveOver(conn transport.Conn, user string, rooms []rollcall.RoomID, change func(*arrival)) *stream {
+	w.t.Helper()
 	a := arrival{
 		identity: auth.GuestIdentity(rollcall.UserID(user)), proto: protocolSSE, multi: len(rooms) > 1,
 	}
@@ -142,9 +149,7 @@ func (w *world) arrive(user string, rooms []rollcall.RoomID, change func(*arriva
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := &client{w: w, conn: newFakeConn()}
-	c.st = o.attach(c.conn)
-	return c
+	return o.attach(conn)
 }
 
 // answer answers the newest beat.

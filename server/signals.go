@@ -13,6 +13,7 @@ type roomSignals struct {
 	table    *rollcall.Signals
 	notified rollcall.SignalTick // of the last fan-out: what came since waits for the next
 	full     signalsBody         // all that live; empty if it has yet to be made
+	live     int                 // how many those are
 	fullAt   time.Time           // when it was made: it tells the time that is left
 	bodies   []signalsBody       // from several ticks on; their arrays are used again
 	buffer   []rollcall.Signal
@@ -57,119 +58,162 @@ func (s *stream) appendView(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	if v.phase != viewLive {
 		return b, deliveries
 	}
+	v.holds = v.holds || holds
 	b, deliveries = s.appendWindows(b, sub, deliveries)
-	switch {
-	case sub.counts, r.tally != nil && r.settings.Signals == rollcall.SignalsNone:
+	if sub.counts || r.tally != nil && r.settings.Signals == rollcall.SignalsNone {
 		return b, deliveries
-	case r.tally != nil && r.settings.Signals == rollcall.SignalsScoped:
-		return s.appendScoped(b, sub, deliveries, holds, len(b) > before)
 	}
-	return s.appendSignals(b, r, v, deliveries, holds, len(b) > before)
+	return s.appendSignals(b, sub, deliveries, len(b) > before)
 }
 
 // appendSignals appends what changed of the signals since the tick that the
-// stream has sent, or all that live if it is the first time. moved tells that
-// the stream has just been told of the roster: who left there is left here.
-// Called with the room locked.
-func (s *stream) appendSignals(b []byte, r *room, v *view, deliveries int, holds, moved bool) ([]byte, int) {
-	sg := r.signals
-	if sg == nil {
-		stale := holds && !v.signalled
-		v.signalled = true
+// stream has sent, or all that live if it has yet to be told: as much of it as the
+// link takes at once. moved tells that the stream has just been told of the roster:
+// who left there is left here. Called with the room locked.
+func (s *stream) appendSignals(b []byte, sub *sub, deliveries int, moved bool) ([]byte, int) {
+	r, v, sg := sub.room, &sub.view, sub.room.signals
+	scope := r.scopeLocked(sub)
+	if scope.moved() {
+		v.signalAnew()
+	}
+	switch {
+	case sg == nil || scope.nobody():
+		stale := v.holds && !v.signalled
+		v.signalled, v.holds = true, v.holds && !stale
 		if !stale {
 			return b, deliveries
 		}
 		return s.append(b, wire.EventSignals, wire.AppendSignals(nil, r.id, nil, true)), deliveries + 1
-	}
-	if !v.signalled {
-		body := sg.fullLocked(r, holds)
-		v.signalled, v.signals = true, sg.full.to
-		if len(body) == 0 {
-			return b, deliveries
-		}
-		return s.append(b, wire.EventSignals, body), deliveries + 1
-	}
-	if v.part == 0 && v.signals >= sg.notified && (!moved || v.signals >= sg.table.Tick()) {
+	case v.signalled && v.part == 0 && v.signals >= sg.notified && (!moved || v.signals >= sg.table.Tick()):
 		return b, deliveries
 	}
-	most := s.pace.allows(r.h.clock.now())
-	if most == 0 {
+	most := s.pace.allows(r.h.clock.now(), len(b))
+	body, ok := sg.changedLocked(r, v, scope, most)
+	if !ok {
+		body, ok = sg.allLocked(r, v, scope, most)
+	}
+	if !ok || v.part != 0 || v.signals < sg.notified {
 		s.holdLocked()
-		return s.appendEnds(b, r, v, deliveries, moved)
 	}
-	e := sg.sinceLocked(r, v.signals)
-	if len(e.body) > most {
-		if body, ok := sg.partLocked(r, v, most); ok {
-			if v.part != 0 || len(body) == 0 {
-				s.holdLocked()
-			}
-			b, deliveries = s.appendEnds(b, r, v, deliveries, moved)
-			if len(body) == 0 {
-				return b, deliveries
-			}
-			return s.append(b, wire.EventSignals, body), deliveries + 1
-		}
+	if v.signalled && moved && (!ok || v.part != 0) {
+		b, deliveries = s.appendEnds(b, r, v, deliveries)
 	}
-	v.signals, v.part = e.to, 0
-	if len(e.body) == 0 {
+	if len(body) == 0 {
 		return b, deliveries
 	}
-	return s.append(b, wire.EventSignals, e.body), deliveries + 1
+	return s.append(b, wire.EventSignals, body), deliveries + 1
 }
 
-// fullLocked is the body that tells all that live, good until mu is released; nil
-// if that is nothing and need not be told.
-func (sg *roomSignals) fullLocked(r *room, always bool) []byte {
+// changedLocked is what changed since what the stream was told, or a part of it. It
+// is false if nothing can be told of it: because the stream takes nothing, or has to
+// be told all, which it then has not been.
+func (sg *roomSignals) changedLocked(r *room, v *view, scope signalScope, most int) (body []byte, ok bool) {
+	if !v.signalled || v.filling || most == 0 {
+		return nil, false
+	}
+	e, ok := sg.sinceLocked(r, scope, v.signals)
+	if ok && len(e.body) <= most {
+		v.signals, v.part = e.to, 0
+		v.holds = v.holds || len(e.body) > 0
+		return e.body, true
+	}
+	if ok {
+		body, ok = sg.partLocked(r, v, scope, most)
+	}
+	v.holds = true
+	if !ok {
+		v.signalAnew()
+	}
+	return body, ok
+}
+
+// allLocked is all that lives, or a part of it; false if the stream takes nothing
+// now. What the first part does not tell has ended for the client until it is told.
+func (sg *roomSignals) allLocked(r *room, v *view, scope signalScope, most int) (body []byte, ok bool) {
+	if v.signalled && most == 0 {
+		return nil, false
+	}
+	body, live := sg.fullLocked(r, scope, v.holds || v.filling)
+	switch {
+	case len(body) <= most:
+		v.signalAnew()
+		v.signalled, v.signals, v.holds = true, sg.table.Tick(), live > 0
+		return body, true
+	case most == 0:
+		return nil, false
+	}
+	first := !v.filling
+	if first {
+		v.signals, v.part = sg.table.Tick(), 0
+	}
+	part, place := sg.table.LivePart(time.Now(), v.part, most, scope.sees(), sg.buffer[:0])
+	sg.buffer = part
+	defer clear(part)
+	v.signalled, v.holds, v.filling, v.part = true, true, place != 0, place
+	if len(part) == 0 && !first {
+		return nil, true
+	}
+	return wire.AppendSignals(nil, r.id, part, first), true
+}
+
+// fullLocked is the body that tells all that live, and how many they are; good until
+// mu is released. It is nil if that is nothing and need not be told.
+func (sg *roomSignals) fullLocked(r *room, scope signalScope, always bool) (body []byte, live int) {
 	now := time.Now()
-	if sg.full.to != sg.table.Tick() || len(sg.full.body) == 0 || now.Sub(sg.fullAt) > tickEvery {
+	if scope.narrow || sg.full.to != sg.table.Tick() || len(sg.full.body) == 0 || now.Sub(sg.fullAt) > tickEvery {
 		sg.buffer = sg.table.Live(now, sg.buffer[:0])
-		sg.full.to, sg.fullAt = sg.table.Tick(), now
-		sg.full.body = wire.AppendSignals(sg.full.body[:0], r.id, sg.buffer, true)
-		sg.full.from = rollcall.SignalTick(len(sg.buffer)) // of an event that tells all: how many
+		all := scope.filter(sg.buffer)
+		sg.full.to, sg.fullAt, sg.live = sg.table.Tick(), now, len(all)
+		sg.full.body = wire.AppendSignals(sg.full.body[:0], r.id, all, true)
 		clear(sg.buffer)
 	}
-	if sg.full.from == 0 && !always {
-		return nil
+	body, live = sg.full.body, sg.live
+	if scope.narrow {
+		sg.full.body = sg.full.body[:0] // nobody else's
 	}
-	return sg.full.body
+	if live == 0 && !always {
+		return nil, 0
+	}
+	return body, live
 }
 
 // sinceLocked is the body of what changed after a tick, made once for all streams
-// that are due it, and good until mu is released.
-func (sg *roomSignals) sinceLocked(r *room, from rollcall.SignalTick) *signalsBody {
-	for i := range sg.bodies {
-		if sg.bodies[i].from == from {
-			return &sg.bodies[i]
+// that are due it, and good until mu is released; false if that is not known.
+func (sg *roomSignals) sinceLocked(r *room, scope signalScope, from rollcall.SignalTick) (*signalsBody, bool) {
+	bodies := scope.bodiesLocked(sg)
+	for i := range *bodies {
+		if (*bodies)[i].from == from {
+			return &(*bodies)[i], true
 		}
 	}
-	n := len(sg.bodies)
-	if n < cap(sg.bodies) {
-		sg.bodies = sg.bodies[:n+1]
-	} else {
-		sg.bodies = append(sg.bodies, signalsBody{})
-	}
-	e := &sg.bodies[n]
-	e.from, e.to, e.body = from, sg.table.Tick(), e.body[:0]
 	changed, ok := sg.table.Since(time.Now(), from, sg.buffer[:0])
 	sg.buffer = changed
-	switch {
-	case !ok:
-		e.body = append(e.body, sg.fullLocked(r, true)...)
-	case len(changed) > 0:
-		e.body = wire.AppendSignals(e.body, r.id, changed, false)
+	defer clear(changed)
+	if !ok {
+		return nil, false
 	}
-	clear(changed)
-	r.h.metrics.signalFrames.Inc()
-	return e
+	n := len(*bodies)
+	if n < cap(*bodies) {
+		*bodies = (*bodies)[:n+1]
+	} else {
+		*bodies = append(*bodies, signalsBody{})
+	}
+	e := &(*bodies)[n]
+	e.from, e.to, e.body = from, sg.table.Tick(), e.body[:0]
+	if seen := scope.filter(changed); len(seen) > 0 {
+		e.body = wire.AppendSignals(e.body, r.id, seen, false)
+		r.h.metrics.signalFrames.Inc()
+	}
+	return e, true
 }
 
 // partLocked is a part of what changed since what the stream was told, of about
 // so many bytes; false if the change is not known. It belongs to one stream.
-func (sg *roomSignals) partLocked(r *room, v *view, most int) ([]byte, bool) {
+func (sg *roomSignals) partLocked(r *room, v *view, scope signalScope, most int) ([]byte, bool) {
 	if v.part == 0 {
 		v.partTo = sg.table.Tick()
 	}
-	part, place, ok := sg.table.Part(time.Now(), v.signals, v.part, most, sg.buffer[:0])
+	part, place, ok := sg.table.Part(time.Now(), v.signals, v.part, most, scope.sees(), sg.buffer[:0])
 	sg.buffer = part
 	defer clear(part)
 	if !ok {
@@ -185,9 +229,10 @@ func (sg *roomSignals) partLocked(r *room, v *view, most int) ([]byte, bool) {
 }
 
 // appendEnds appends the ends alone, to a stream that has just been told of the
-// roster: nothing is shown of somebody who has left, however slow the link.
-func (s *stream) appendEnds(b []byte, r *room, v *view, deliveries int, moved bool) ([]byte, int) {
-	if !moved {
+// roster: nothing is shown of somebody who has left, however slow the link. Where no
+// leave is told, none have to come with it.
+func (s *stream) appendEnds(b []byte, r *room, v *view, deliveries int) ([]byte, int) {
+	if r.tally != nil {
 		return b, deliveries
 	}
 	ends := r.signals.table.Ends(time.Now(), v.signals, nil)

@@ -187,7 +187,8 @@ func (s *stream) appendRoster(b []byte, sub *sub, deliveries int) ([]byte, int) 
 		switch {
 		case !ok:
 			b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
-			v.epoch, v.sent, v.signalled = r.epochLocked(), now, false
+			v.epoch, v.sent, v.holds = r.epochLocked(), now, false
+			v.signalAnew()
 		case body != nil:
 			b = s.append(b, wire.EventDiff, body)
 			v.sent = now
