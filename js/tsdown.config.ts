@@ -1,7 +1,22 @@
-import { defineConfig } from 'tsdown'
+import { fileURLToPath } from 'node:url'
+import { defineConfig, type UserConfig } from 'tsdown'
 
-// One file per module, so that what an application does not import is not in its bundle.
-export default defineConfig({
+const client = fileURLToPath(new URL('src/index.ts', import.meta.url))
+
+interface Graph {
+  getModuleInfo(id: string): { readonly importedIds: readonly string[] } | null
+}
+
+/** Whether the client has `id` at once: not what it fetches when it is first used. */
+function isCore(id: string, graph: Graph): boolean {
+  const found = new Set([client])
+  for (const module of found) {
+    for (const imported of graph.getModuleInfo(module)?.importedIds ?? []) found.add(imported)
+  }
+  return found.has(id)
+}
+
+const shared: UserConfig = {
   entry: [
     'src/index.ts',
     'src/core/index.ts',
@@ -21,9 +36,24 @@ export default defineConfig({
   target: 'es2022',
   deps: { neverBundle: [/^node:/] },
   inputOptions: { checks: { pluginTimings: false } },
-  unbundle: true,
-  dts: true,
-  clean: true,
   report: false,
   logLevel: 'warn',
-})
+}
+
+export default defineConfig([
+  {
+    ...shared,
+    name: 'code',
+    dts: false,
+    clean: true,
+    outputOptions: {
+      chunkFileNames: 'parts/[name].js',
+      // The core is one file. As many, a bundler splits it by what each lazy part needs of it, and a page
+      // loads it in five pieces that compress worse than one.
+      codeSplitting: {
+        groups: [{ name: (id, graph) => (isCore(id, graph as Graph) ? 'client' : null) }],
+      },
+    },
+  },
+  { ...shared, name: 'types', unbundle: true, dts: { emitDtsOnly: true }, clean: false },
+])

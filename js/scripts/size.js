@@ -1,5 +1,5 @@
-// Measures each entry as an application would ship it, minified and compressed, and fails over the
-// budget: `first` is what a page loads at once, `later` what is fetched when it is first used.
+// Measures each entry of the package as an application would ship it, minified and compressed, and fails
+// over the budget: `first` is what a page loads at once, `later` what is fetched when it is first used.
 // `--markdown` prints the table of README.md.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,14 +12,14 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 /** What is imported, and at most how many bytes of gzip. An adapter counts without what it adapts to. */
 const entries = [
-  ['core', { 'index.ts': '{ createClient }' }, 13_000],
-  ['positions', { 'positions.ts': '*' }, 2_000],
-  ['shared', { 'index.ts': '{ createClient }', 'shared.ts': '*' }, 16_500],
-  ['cursors', { 'cursors.ts': '*' }, 2_500],
-  ['react', { 'index.ts': '{ createClient }', 'react.ts': '*' }, 16_500],
-  ['vue', { 'index.ts': '{ createClient }', 'vue.ts': '*' }, 14_500],
-  ['svelte', { 'index.ts': '{ createClient }', 'svelte.ts': '*' }, 14_500],
-  ['solid', { 'index.ts': '{ createClient }', 'solid.ts': '*' }, 14_500],
+  ['core', { 'index.js': '{ createClient }' }, 12_000],
+  ['positions', { 'positions.js': '*' }, 2_000],
+  ['shared', { 'index.js': '{ createClient }', 'shared.js': '*' }, 15_500],
+  ['cursors', { 'cursors.js': '*' }, 2_500],
+  ['react', { 'index.js': '{ createClient }', 'react.js': '*' }, 16_000],
+  ['vue', { 'index.js': '{ createClient }', 'vue.js': '*' }, 14_000],
+  ['svelte', { 'index.js': '{ createClient }', 'svelte.js': '*' }, 14_000],
+  ['solid', { 'index.js': '{ createClient }', 'solid.js': '*' }, 14_000],
 ]
 
 const gzip = (chunk) => gzipSync(chunk.code, { level: 9 }).length
@@ -39,12 +39,14 @@ function split(chunks) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'rollcall-size-'))
+const dist = join(folder, 'dist')
+await build({ cwd: here('..'), filter: 'code', outDir: dist, clean: false, logLevel: 'error' })
 const rows = []
 let over = 0
 for (const [name, files, budget] of entries) {
-  const entry = join(folder, `${name}.ts`)
+  const entry = join(folder, `${name}.js`)
   const lines = Object.entries(files).map(([file, what]) => {
-    return `export ${what} from ${JSON.stringify(here(`../src/${file}`))}\n`
+    return `export ${what} from ${JSON.stringify(join(dist, file))}\n`
   })
   writeFileSync(entry, lines.join(''))
   const [{ chunks }] = await build({
