@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -69,6 +70,9 @@ func run(args []string, con *console) int {
 	if err != nil {
 		return con.fail(err)
 	}
+	if slices.Equal(args, []string{"--version"}) {
+		args = []string{"version"} // what people try first
+	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		return con.fail(misuse(args, err))
@@ -87,7 +91,7 @@ func misuse(args []string, err error) error {
 	}
 	f = &failure{err: err, code: exitUsage, hint: "`rollcall --help` lists the commands; `rollcall dev` starts a server to try"}
 	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
-		f.hint = fmt.Sprintf("`rollcall %s --help` tells what there is", p.Context.Selected().Name)
+		f.hint = fmt.Sprintf("`%s --help` tells what there is", p.Context.Selected().FullPath())
 	}
 	return f
 }

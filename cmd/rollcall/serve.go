@@ -279,7 +279,7 @@ func listen(flag, address string) (net.Listener, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, failed(fmt.Sprintf("%s HOST:0 takes any port that is free", flag), "%s %s: something else listens there", flag, address)
+		return nil, failed(fmt.Sprintf("%s HOST:0 takes any port that is free; or does a rollcall run already?", flag), "%s %s: something else listens there", flag, address)
 	case errors.Is(err, syscall.EACCES):
 		return nil, failed(fmt.Sprintf("%s with a port of 1024 or more", flag), "%s %s: not allowed to listen there", flag, address)
 	}

@@ -49,7 +49,7 @@ type settings struct {
 	CountsAbove int           `default:"200" help:"Rooms with more members tell a number and name nobody."`
 	CountsBelow int           `default:"150" help:"Such rooms with fewer members name everybody again."`
 	CountEvery  time.Duration `default:"1s" help:"Least time between two numbers of such a room."`
-	Room        []string      `placeholder:"PATTERN:SETTING=VALUE" help:"What is different in some rooms, such as 'live:*:counts-above=500'. Settings: counts-above, counts-below, count-every; signals (all, scope or none) in rooms that tell a number. Repeatable; the most specific pattern counts."`
+	Room        []string      `placeholder:"PATTERN:SETTING=VALUE" help:"What is different in some rooms, such as 'live:*:counts-above=500'. Settings: counts-above, counts-below, count-every; signals (all, scope or none) in rooms that tell a number; estimate, for rooms that name nobody at all, such as 'stadium:*:estimate'. A pattern is an id, or the beginning of ids and a star. Repeatable; the most specific one counts."`
 	Drain       time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
 	UserIndex bool `default:"true" negatable:"" help:"Know where users are over all rooms, and when they were last seen."`

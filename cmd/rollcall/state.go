@@ -29,6 +29,14 @@ func openStore(ctx context.Context, c *checked, log *slog.Logger) (store.Store, 
 	}
 	o := store.MemoryOptions{NoUserIndex: !c.UserIndex, Timing: c.timing, Limits: c.limits, Modes: c.modes, Rules: c.rules}
 	if c.State != "" {
+		// A stop is too late to learn that nothing can be saved.
+		probe, err := createBeside(c.State)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+			return nil, nil, failed("", "--state: %w", err)
+		}
 		memory, secret, err := restoreState(c, o)
 		if err != nil || memory != nil {
 			return memory, secret, err
@@ -78,9 +86,9 @@ func saveState(file string, secret []byte, memory *store.Memory) error {
 	if err != nil {
 		return failed("", "--state: %w", err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".rollcall-state-*")
+	temporary, err := createBeside(file)
 	if err != nil {
-		return failed("", "--state: %w", err)
+		return err
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.Write(raw)
@@ -92,4 +100,14 @@ func saveState(file string, secret []byte, memory *store.Memory) error {
 		return failed("", "--state: %w", fmt.Errorf("save: %w", err))
 	}
 	return nil
+}
+
+// createBeside creates an empty file in the directory of --state, to become the
+// state by a new name. The caller closes and removes it.
+func createBeside(file string) (*os.File, error) {
+	f, err := os.CreateTemp(filepath.Dir(file), ".rollcall-state-*")
+	if err != nil {
+		return nil, failed("the directory has to be there, and this user has to be allowed to write in it", "--state %s: %w", file, err)
+	}
+	return f, nil
 }
