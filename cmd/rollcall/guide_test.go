@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 )
 
 // operating is the guide for operators.
@@ -115,4 +117,56 @@ func namesInSource(t *testing.T) (names []string) {
 		names = append(names, "rollcall_"+m[1]+m[2])
 	}
 	return names
+}
+
+// TestDeployingNamesWhatIsThere: the unit, the image and the manifest of the guide
+// set flags that serve has, and the manifest is YAML.
+func TestDeployingNamesWhatIsThere(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/guides/deploying.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser, err := newParser(new(cli), &console{out: io.Discard, err: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for _, command := range parser.Model.Children {
+		if command.Name != "serve" {
+			continue
+		}
+		for _, f := range command.Flags {
+			known["--"+f.Name] = true
+			for _, name := range f.Envs {
+				known[name] = true
+			}
+		}
+	}
+	blocks := 0
+	for _, block := range regexp.MustCompile("(?ms)^```(ini|dockerfile|yaml)\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
+		blocks++
+		settings := regexp.MustCompile(`ROLLCALL_[A-Z_]+`).FindAllString(block[2], -1)
+		for _, line := range regexp.MustCompile(`(?m)^ExecStart=.*`).FindAllString(block[2], -1) {
+			settings = append(settings, regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1)...)
+		}
+		if len(settings) == 0 {
+			t.Errorf("a block of %s sets nothing", block[1])
+		}
+		for _, s := range settings {
+			if !known[s] {
+				t.Errorf("serve has no %s", s)
+			}
+		}
+		if block[1] == "yaml" {
+			for object := range strings.SplitSeq(block[2], "---\n") {
+				var parsed map[string]any
+				if err := yaml.Unmarshal([]byte(object), &parsed); err != nil || parsed["kind"] == nil {
+					t.Errorf("no object of Kubernetes: %v\n%s", err, object)
+				}
+			}
+		}
+	}
+	if blocks != 3 {
+		t.Errorf("the guide has %d blocks of settings, want a unit, an image and a manifest", blocks)
+	}
 }
