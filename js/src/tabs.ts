@@ -24,20 +24,23 @@ export function browserTabs(): Tabs | null {
   if (typeof navigator === 'undefined' || !navigator.locks || typeof BroadcastChannel !== 'function')
     return null
   return {
-    lock: (name, held) => {
+    lock: (name, on, steal = false) => {
       const abort = new AbortController()
+      let held = false
       let release = () => {}
       const until = new Promise<void>((resolve) => {
         release = resolve
       })
       navigator.locks
-        .request(name, { signal: abort.signal }, () => {
-          held()
+        .request(name, steal ? { steal } : { signal: abort.signal }, () => {
+          held = !abort.signal.aborted
+          if (held) on.held()
           return until
         })
-        // Given up before it was ours.
-        .catch(() => {})
+        // Stolen, or given up before it was ours.
+        .catch(() => held && on.lost?.())
       return () => {
+        held = false
         release()
         abort.abort()
       }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Client, type ClientOptions } from '../src/core/client.ts'
+import type { Environment } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
 import { shareTabs } from '../src/shared.ts'
 import { hasManyStreams } from '../src/tabs.ts'
@@ -39,8 +40,13 @@ function open(options: ClientOptions = {}, sockets = true): TabOf {
   const [tab, page] = [browser.tab(), new FakePage()]
   const who = options.auth === undefined ? { guest: { user: 'ana', name: 'Ana' } } : {}
   const share = options.transport === 'websocket' ? { share: shareTabs({ tabs: tab }) } : {}
-  const environment = { ...world.environment(page, sockets), tabs: async () => tab }
-  return { tab, page, client: new Client({ ...who, ...share, ...options }, environment) }
+  const environment = world.environment(page, sockets)
+  const own: Environment = {
+    ...environment,
+    setTimer: (fn, ms) => environment.setTimer(() => tab.run(fn), ms),
+    tabs: async () => tab,
+  }
+  return { tab, page, client: new Client({ ...who, ...share, ...options }, own) }
 }
 
 const users = (room: Room) => room.members.get().map(({ user }) => user)
@@ -164,6 +170,27 @@ describe.each(both)('over %s', (transport) => {
     expect(users(second)).toEqual(['watcher'])
     expect(events).toEqual(['join ana', 'leave ana'])
     expect(users(first)).toEqual(['ana'])
+  })
+
+  test('the tab with the connection is frozen: another has it in time, and after the thaw both do', async () => {
+    const { tabs, rooms } = await eight()
+    const leader = leaderOf(tabs)
+    leader.tab.freeze()
+    await world.pass(20_000)
+    expect(leaderOf(tabs)).not.toBe(leader)
+    const others = tabs.filter((tab) => tab !== leader)
+    expect(others.map(({ client }) => client.connection.get())).toEqual(Array(7).fill('connected'))
+    world.client('ben').enter('r')
+    await world.pass(500)
+    const awake = rooms.filter((_, i) => tabs[i] !== leader)
+    expect(awake.map(users)).toEqual(Array(7).fill(['ana', 'ben', 'watcher']))
+    leader.tab.thaw()
+    await world.pass(3_000)
+    expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(8).fill('connected'))
+    expect(rooms.map(users)).toEqual(Array(8).fill(['ana', 'ben', 'watcher']))
+    await world.pass(40_000)
+    expect(connections()).toHaveLength(1)
+    expect(events).toEqual(['join ana', 'join ben'])
   })
 
   test('the server goes away and comes back: all tabs are there again, once', async () => {

@@ -57,8 +57,11 @@ export interface Page {
 
 /** What the tabs of a browser have in common. */
 export interface Tabs {
-  /** Calls `held` when the lock is ours, which it is until the returned function is called, or the tab is gone. */
-  lock(name: string, held: () => void): () => void
+  /**
+   * Calls `held` when the lock is ours, which it is until the returned function is called, the tab is gone,
+   * or another steals it: then `lost` is called.
+   */
+  lock(name: string, on: { held(): void; lost?(): void }, steal?: boolean): () => void
   /** Posts go to all others that have a channel of this name. */
   channel(name: string, onPost: (post: unknown) => void): { post(message: object): void; close(): void }
   newId(): string

@@ -23,6 +23,8 @@ interface Tab {
 
 /** How long the rooms of a tab that is gone are kept: it may be loading again. */
 const lingerMs = 1_000
+/** After silence of so many beats a stream is as good as dead; tabs notice it a little later. */
+const silenceBeats = 1.5
 const ranks: readonly Status[] = ['away', 'idle', 'active']
 
 /** What a hub has entered, as it tells all tabs: what nobody claims of the next one is left. */
@@ -31,6 +33,7 @@ export const former = new Map<string, ReadonlySet<string>>()
 /** The stream to the server, on behalf of all tabs. It ends with its tab, or with the stream. */
 export class Hub {
   readonly #key: string
+  readonly #id: string
   readonly #request: StreamRequest
   readonly #channel: ReturnType<Tabs['channel']>
   readonly #tabs: Tabs
@@ -40,15 +43,21 @@ export class Hub {
   readonly #stops = new Map<string, () => void>()
   readonly #timers = new Set<unknown>()
   readonly #open: OpenStream
+  readonly #resign: () => void
+  #heardAt: number
   #ready: ReadyFrame | null = null
   #ended = false
 
-  constructor(key: string, tabs: Tabs, request: StreamRequest, open: OpenStream) {
+  /** `resign` has the tab close the hub, for another to be it. */
+  constructor(key: string, tabs: Tabs, request: StreamRequest, open: OpenStream, resign: () => void) {
     this.#key = key
+    this.#id = tabs.newId()
     this.#tabs = tabs
     this.#request = request
     this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
     this.#open = open
+    this.#resign = resign
+    this.#heardAt = request.environment.now()
     this.#upstream = this.#connect(request)
     this.#post('*', 'hub')
   }
@@ -99,13 +108,16 @@ export class Hub {
 
   #take(post: Post): void {
     if (this.#ended) return
-    if (post.to !== 'hub') return
+    if (post.to !== 'hub' && post.to !== this.#id) return
     const { from, type } = post
     const id = post.id as number
     const answer = (answer: Answer) => this.#post(from, 'answer', { id, answer: pack(answer) })
-    if (type === 'hello') {
+    if (this.#isSilent() && (type === 'hello' || type === 'probe')) {
+      // The script runs, but the stream of this page does not: it is frozen, or the network is gone.
+      this.#resign()
+    } else if (type === 'hello') {
       this.#tab(from)
-      if (this.#ready !== null) this.#post(from, 'frames', { frames: [this.#ready] })
+      this.#post(from, 'frames', { frames: this.#ready === null ? [] : [this.#ready] })
     } else if (type === 'join') {
       void this.#join(from, post.entry as Entry, post.resumed === true).then(answer)
     } else if (type === 'ask') {
@@ -128,10 +140,7 @@ export class Hub {
     const tab: Tab = { rooms: new Map(), watched: new Map() }
     this.#known.set(id, tab)
     // Ours when the tab is gone.
-    this.#stops.set(
-      id,
-      this.#tabs.lock(`${this.#key} ${id}`, () => this.#forgetLater(id)),
-    )
+    this.#stops.set(id, this.#tabs.lock(`${this.#key} ${id}`, { held: () => this.#forgetLater(id) }))
     return tab
   }
 
@@ -185,7 +194,13 @@ export class Hub {
     }
   }
 
+  #isSilent(): boolean {
+    const silence = this.#request.environment.now() - this.#heardAt
+    return this.#ready !== null && silence > silenceBeats * this.#ready.beatMs
+  }
+
   #receive(frames: readonly Frame[]): void {
+    this.#heardAt = this.#request.environment.now()
     const all: Frame[] = []
     for (const frame of frames) {
       if (frame.type === 'ready') {
@@ -282,7 +297,7 @@ export class Hub {
   }
 
   #post(to: string, type: string, fields: object = {}): void {
-    this.#channel.post({ to, from: 'hub', type, ...fields })
+    this.#channel.post({ to, from: this.#id, type, ...fields })
   }
 
   #finish(): void {

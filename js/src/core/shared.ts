@@ -18,10 +18,18 @@ import {
  * One connection for all tabs of a browser. Each tab has a stream of its own to a hub, over a
  * BroadcastChannel; the hub has the one to the server, and lives in the tab that holds a Web Lock.
  * When that tab goes, the streams of all others end, they come back, and the first of them has the lock:
- * it resumes the same connection, with the secret that every tab was given in `ready`.
+ * it resumes the same connection, with the secret that every tab was given in `ready`. A tab may also be
+ * frozen with the lock in its hands: a hub that says nothing is robbed of it, and finds out when it wakes up.
  */
 
-/** What tabs and hub say to each other; `to` is a tab, `hub`, or `*`. */
+/** How long a hub may take to answer: one that we know nothing of, and one that has been silent already. */
+const patienceMs = 3_000
+const doubtMs = 300
+
+/** The keys of hubs that were silent for so long that their streams were given up. */
+const doubted = new Set<string>()
+
+/** What tabs and hub say to each other; `to` is a tab, a hub, whoever is the `hub`, or `*` for all tabs. */
 export interface Post {
   readonly to: string
   readonly from: string
@@ -71,8 +79,12 @@ class SharedStream implements Stream {
   readonly #channel: ReturnType<Tabs['channel']>
   readonly #waiting = new Map<number, (answer: Answer) => void>()
   readonly #stops: (() => void)[]
+  readonly #open: () => Hub
+  readonly #steal: () => void
+  #patience: unknown = null
   #hub: Hub | null = null
-  #isReady = false
+  /** The hub that we are bound to, from its `ready` on. */
+  #bound: string | null = null
   #nextId = 1
   #ended = false
 
@@ -82,13 +94,26 @@ class SharedStream implements Stream {
     this.#key = key
     this.#id = tabs.newId()
     this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
+    const resign = () => this.#end(handover('another tab has the connection'))
+    this.#open = () => new Hub(key, tabs, request, open, resign)
+    // Lost if we were asleep, and another was not.
+    const lead = { held: () => this.#lead(), lost: resign }
+    const wait = tabs.lock(key, lead)
     this.#stops = [
       () => this.#channel.close(),
+      () => request.environment.clearTimer(this.#patience),
       // Held as long as we are here: that it is free tells the hub that we are gone, however we went.
-      tabs.lock(`${key} ${this.#id}`, () => {}),
-      tabs.lock(key, () => this.#lead(tabs, key, open)),
+      tabs.lock(`${key} ${this.#id}`, { held: () => {} }),
+      wait,
     ]
+    this.#steal = () => {
+      wait()
+      this.#stops.push(tabs.lock(key, lead, true))
+    }
     this.#post('hello')
+    // Random, so that one of several tabs is the first: from then on there is a hub.
+    const patience = (doubted.delete(key) ? doubtMs : patienceMs) * (1 + request.environment.random() / 2)
+    this.#patience = request.environment.setTimer(() => this.#steal(), patience)
   }
 
   takes(): boolean {
@@ -119,39 +144,50 @@ class SharedStream implements Stream {
 
   close(how: 'left' | 'closing' | 'cut'): void {
     if (this.#ended) return
+    if (how === 'cut' && this.#bound !== null && this.#hub === null) doubted.add(this.#key)
     this.#post('bye', { how })
     this.#finish(how)
   }
 
   /** The lock is ours. */
-  #lead(tabs: Tabs, key: string, open: OpenStream): void {
+  #lead(): void {
     if (this.#ended) return
-    if (this.#isReady) {
+    if (this.#bound !== null) {
       // The hub that we were bound to is gone: all begin anew, and one of them leads.
-      this.#channel.post({ to: '*', from: this.#id, type: 'over' })
+      this.#channel.post({ to: '*', from: this.#bound, type: 'over' })
       this.#end(handover('the tab with the connection is gone'))
       return
     }
-    this.#hub = new Hub(key, tabs, this.#request, open)
+    this.#heard()
+    this.#hub = this.#open()
+  }
+
+  /** There is a hub, or we are about to be it. */
+  #heard(): void {
+    this.#request.environment.clearTimer(this.#patience)
   }
 
   #take(post: Post): void {
     if (this.#ended || (post.to !== this.#id && post.to !== '*')) return
+    const { from } = post
+    if (post.type === 'hub') {
+      if (this.#bound !== null) this.#end(handover('another tab has the connection'))
+      else this.#post('hello')
+    }
+    // What a hub says that was asleep, and does not know yet that there is another.
+    if (this.#bound !== null && from !== this.#bound) return
+    this.#heard()
     switch (post.type) {
       case 'rooms':
         former.set(this.#key, new Set(post.rooms as string[]))
         break
-      case 'hub':
-        if (this.#isReady) this.#end(handover('another tab has the connection'))
-        else this.#post('hello')
-        break
       case 'over':
-        this.#end(handover('the tab with the connection is gone'))
+        if (this.#bound !== null) this.#end(handover('the tab with the connection is gone'))
         break
       case 'frames': {
         const frames = post.frames as readonly Frame[]
-        if (frames.some(({ type }) => type === 'ready')) this.#isReady = true
-        if (this.#isReady) this.#request.onFrames(frames)
+        if (frames.some(({ type }) => type === 'ready')) this.#bound = from
+        if (this.#bound !== null) this.#request.onFrames(frames)
         break
       }
       case 'answer':
@@ -176,7 +212,7 @@ class SharedStream implements Stream {
   }
 
   #post(type: string, fields: object = {}): void {
-    if (!this.#ended) this.#channel.post({ to: 'hub', from: this.#id, type, ...fields })
+    if (!this.#ended) this.#channel.post({ to: this.#bound ?? 'hub', from: this.#id, type, ...fields })
   }
 
   #end(ending: Ending): void {

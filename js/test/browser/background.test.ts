@@ -58,6 +58,55 @@ describe('tabs in the background', { timeout: 60_000 }, () => {
     watched.close()
   })
 
+  const freeze = async (tab: PlainTab) => {
+    await tab.evaluate(`document.addEventListener('freeze', () => { frozen = true }), frozen = false`)
+    await tab.send('Page.setWebLifecycleState', { state: 'frozen' })
+    await eventually(() => tab.evaluate('frozen')).toBe(true)
+  }
+  const thaw = (tab: PlainTab) => tab.send('Page.setWebLifecycleState', { state: 'active' })
+  const names = (tab: PlainTab) =>
+    tab.evaluate(`[...document.querySelectorAll('.person .name')].map((name) => name.textContent).sort()`)
+
+  test('A41: a page that is frozen for longer than a lease is nobody who left, and is one connection after', async () => {
+    const watched = await watch()
+    const tab = await browser.open(watched.address('cold'))
+    await live(tab)
+    await freeze(tab)
+    // The browser goes on answering for it: that is what is looked at, for as long as it takes.
+    await sleep(leaseMs + 1_000)
+    expect(watched.member('cold')?.connections).toBe(1)
+    await thaw(tab)
+    await live(tab)
+    await watched.until('cold', 1)
+    expect(watched.events).toEqual(['join cold'])
+    await tab.close()
+    watched.close()
+  })
+
+  test('the tab with the connection of all is frozen: another has it in time, and it is one of them when it wakes up', async () => {
+    const watched = await watch()
+    const tabs: PlainTab[] = []
+    for (let i = 0; i < 3; i++) {
+      const tab = await browser.open(watched.address('ana'), noSockets)
+      await live(tab)
+      tabs.push(tab)
+    }
+    const [first, ...others] = tabs as [PlainTab, ...PlainTab[]]
+    await freeze(first)
+    // Nobody answers beats for them until another has the lock.
+    await sleep(leaseMs * 2)
+    const ben = await browser.open(watched.address('ben'))
+    for (const tab of others) await eventually(() => names(tab)).toEqual(['Watcher', 'ana', 'ben'])
+    expect(watched.member('ana')?.connections).toBe(1)
+    await thaw(first)
+    await ben.close()
+    for (const tab of tabs) await eventually(() => names(tab)).toEqual(['Watcher', 'ana'])
+    await watched.until('ana', 1)
+    expect(watched.events).toEqual(['join ana', 'join ben', 'leave ben closed'])
+    for (const tab of tabs) await tab.close()
+    watched.close()
+  })
+
   test.each(transports)(
     'A41: back from the cache the tab is there at once, and once: %s',
     async (name, script) => {
@@ -72,8 +121,7 @@ describe('tabs in the background', { timeout: 60_000 }, () => {
       await watched.until(name, 1)
       await live(tab)
       expect(await tab.evaluate('kept')).toBe(true)
-      const names = `[...document.querySelectorAll('.person .name')].map((e) => e.textContent).sort()`
-      expect(await tab.evaluate(names)).toEqual(['Watcher', name])
+      expect(await names(tab)).toEqual(['Watcher', name])
       expect(watched.events).toEqual([`join ${name}`, `leave ${name} closed`, `join ${name}`])
       await tab.close()
       watched.close()

@@ -1,8 +1,10 @@
 import type { Tabs } from '../../src/shared.ts'
 
+type Lock = Parameters<Tabs['lock']>
+
 interface Wait {
   readonly tab: FakeTab
-  readonly held: () => void
+  readonly on: Lock[1]
 }
 
 /** The locks and channels of one browser in memory. Posts are cloned, and come a moment later. */
@@ -25,13 +27,19 @@ export class FakeBrowser {
     return [...this.#locks.values()].reduce((sum, waiting) => sum + waiting.length, 0)
   }
 
-  lock(tab: FakeTab, name: string, held: () => void): () => void {
+  lock(tab: FakeTab, ...[name, on, steal = false]: Lock): () => void {
     if (tab.isGone) return () => {}
     const waiting = this.#locks.get(name) ?? []
     this.#locks.set(name, waiting)
-    const wait = { tab, held }
-    waiting.push(wait)
-    if (waiting.length === 1) this.#grant(waiting)
+    const wait = { tab, on }
+    if (steal) {
+      const robbed = waiting.shift()
+      robbed?.tab.run(() => robbed.on.lost?.())
+      waiting.unshift(wait)
+    } else {
+      waiting.push(wait)
+    }
+    if (waiting[0] === wait) this.#grant(waiting)
     return () => this.#release(waiting, wait)
   }
 
@@ -40,11 +48,11 @@ export class FakeBrowser {
     this.#channels.add(own)
     return {
       post: (message: object) => {
-        if (!this.#channels.has(own)) return
+        if (!this.#channels.has(own) || tab.isFrozen) return
         const copy = structuredClone(message)
         for (const other of this.#channels) {
           if (other === own || other.name !== name) continue
-          Promise.resolve().then(() => this.#channels.has(other) && other.onPost(copy))
+          other.tab.run(() => this.#channels.has(other) && other.onPost(copy))
         }
       },
       close: () => void this.#channels.delete(own),
@@ -66,7 +74,7 @@ export class FakeBrowser {
 
   #grant(waiting: Wait[]): void {
     const [first] = waiting
-    Promise.resolve().then(() => first !== undefined && waiting[0] === first && first.held())
+    first?.tab.run(() => waiting[0] === first && first.on.held())
   }
 
   #release(waiting: Wait[], wait: Wait): void {
@@ -80,12 +88,34 @@ export class FakeBrowser {
 export class FakeTab implements Tabs {
   readonly browser: FakeBrowser
   isGone = false
+  #frozen: (() => void)[] | null = null
 
   constructor(browser: FakeBrowser) {
     this.browser = browser
   }
 
-  lock = (name: string, held: () => void) => this.browser.lock(this, name, held)
+  get isFrozen(): boolean {
+    return this.#frozen !== null
+  }
+
+  /** What comes from outside of the script comes a moment later, or when the tab is thawed. */
+  run(fn: () => void): void {
+    if (this.#frozen !== null) this.#frozen.push(fn)
+    else void Promise.resolve().then(fn)
+  }
+
+  /** Nothing goes from here to other tabs, as if the script stood still. */
+  freeze(): void {
+    this.#frozen = []
+  }
+
+  thaw(): void {
+    const late = this.#frozen ?? []
+    this.#frozen = null
+    for (const fn of late) fn()
+  }
+
+  lock = (...lock: Lock) => this.browser.lock(this, ...lock)
   channel = (name: string, onPost: (post: unknown) => void) => this.browser.channel(this, name, onPost)
   newId = () => this.browser.newId()
   decode = (base64: string) => Buffer.from(base64, 'base64').toString('latin1')
