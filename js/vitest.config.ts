@@ -39,7 +39,7 @@ export default defineConfig({
           include: ['test/live.test.ts', 'test/browser/*.test.ts'],
           // They wait for a server and browsers more than they compute, and after the others, so that
           // nobody else computes meanwhile.
-          maxWorkers: 5,
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },

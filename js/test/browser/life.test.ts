@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { leaseMs } from '../server.ts'
+import { cable } from './cable.ts'
 import { launch } from './chromium.ts'
 import { type Watch, watch } from './watch.ts'
 
@@ -16,9 +17,9 @@ describe('tabs of a real browser', { timeout: 60_000 }, () => {
 
   const live = (page: Page) => page.locator('#state[data-state=live]').waitFor({ timeout: 40_000 })
 
-  async function open(watched: Watch, user: string): Promise<Page> {
+  async function open(watched: Watch, user: string, base?: string): Promise<Page> {
     const page = await browser.context.newPage()
-    await page.goto(watched.address(user))
+    await page.goto(watched.address(user, base))
     await live(page)
     return page
   }
@@ -54,19 +55,40 @@ describe('tabs of a real browser', { timeout: 60_000 }, () => {
     watched.close()
   })
 
-  test('a page that is frozen for longer than a lease is nobody who left, and is one connection after', async () => {
-    const watched = await watch()
-    const page = await open(watched, 'ana')
-    const session = await page.context().newCDPSession(page)
+  test('offline for a moment: the others stay on the page, nobody sees a leave, and online it is back at once', async () => {
+    const [watched, line] = [await watch(), await cable()]
+    const page = await open(watched, 'ana', line.url)
     await watched.until('ana', 1)
-    await session.send('Page.setWebLifecycleState', { state: 'frozen' })
-    // The browser goes on answering for it: that is what is looked at, for as long as it takes.
-    await page.waitForTimeout(leaseMs + 1_000)
-    await session.send('Page.setWebLifecycleState', { state: 'active' })
+    await page.evaluate(() => {
+      const people = document.getElementById('people') as HTMLElement
+      Object.assign(window, { fewest: people.children.length })
+      new MutationObserver(() => {
+        const seen = window as unknown as { fewest: number }
+        seen.fewest = Math.min(seen.fewest, people.children.length)
+      }).observe(people, { childList: true })
+    })
+    const session = await browser.context.newCDPSession(page)
+    const network = (offline: boolean) =>
+      session.send('Network.emulateNetworkConditions', {
+        offline,
+        latency: 0,
+        downloadThroughput: -1,
+        uploadThroughput: -1,
+      })
+    // An offline browser of this kind would still say goodbye to the server, which no broken network lets through.
+    line.pull()
+    await network(true)
+    await page.locator('#state:is([data-state=offline], [data-state=reconnecting])').waitFor()
+    // Its first attempts find no network.
+    await page.waitForTimeout(leaseMs / 6)
+    line.plug()
+    await network(false)
     await live(page)
     await watched.until('ana', 1)
     expect(watched.events).toEqual(['join ana'])
+    expect(await page.evaluate('fewest')).toBe(2)
     await page.close()
+    await line.close()
     watched.close()
   })
 
