@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Lazy } from '../src/core/lazy.ts'
 import { type Part, parts } from '../src/core/parts.ts'
-import { World } from './fake/world.ts'
+import { FakePage, World } from './fake/world.ts'
 
 /* Code that is fetched when it is first needed: nothing that happens before it is here is lost. */
 
@@ -142,6 +142,71 @@ describe('a client', () => {
     second.fail(new Error('offline'))
     await world.pass(10_000)
     expect([other.connection.get(), world.http.streams.length]).toEqual(['connected', 1])
+  })
+
+  describe('without its upkeep', () => {
+    test('shows the room, and keeps the connection from when the code is here', async () => {
+      const { arrive } = without('upkeep')
+      const page = new FakePage()
+      const client = world.client('ana', {}, page)
+      const room = client.enter('r')
+      await world.pass()
+      expect([client.connection.get(), room.members.get().length]).toEqual(['connected', 1])
+      page.setHidden(true)
+      await world.pass(1_000)
+      expect([room.self.get()?.status, page.listeners]).toEqual(['active', 0])
+      arrive()
+      await world.pass(1_000)
+      expect(room.self.get()?.status).toBe('away')
+      world.socket.cut = true
+      await world.pass(16_000)
+      expect(world.sockets).toHaveLength(2)
+      client.close()
+      expect(page.listeners).toBe(0)
+    })
+
+    test('comes back by itself', async () => {
+      const { fail } = without('upkeep')
+      world.refuse = [1006, 1006]
+      const client = world.client('ana')
+      const room = client.enter('r')
+      await world.pass()
+      fail(new Error('offline'))
+      await world.pass(4_000)
+      expect([client.connection.get(), world.opens.length]).toEqual(['connecting', 2])
+      await world.pass(4_000)
+      expect([client.connection.get(), room.count.get()]).toEqual(['connected', 1])
+    })
+
+    test('what ended the first attempt is judged when the code is here', async () => {
+      const { arrive } = without('upkeep')
+      world.refuse = [4403]
+      const client = world.client('ana')
+      const room = client.enter('r')
+      const errors: string[] = []
+      room.on('error', ({ error }) => errors.push(error.code))
+      await world.pass(500)
+      expect([client.connection.get(), client.error]).toEqual(['connecting', null])
+      arrive()
+      await world.pass(10_000)
+      expect([client.connection.get(), errors, world.opens.length]).toEqual([
+        'disconnected',
+        ['forbidden'],
+        1,
+      ])
+    })
+
+    test('code that arrives after the client was closed does nothing', async () => {
+      const { arrive } = without('upkeep')
+      const page = new FakePage()
+      const client = world.client('ana', {}, page)
+      client.enter('r')
+      await world.pass()
+      client.close()
+      arrive()
+      await world.pass(60_000)
+      expect([page.listeners, world.opens.length, client.connection.get()]).toEqual([0, 1, 'disconnected'])
+    })
   })
 })
 

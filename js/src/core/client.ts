@@ -1,4 +1,3 @@
-import { Activity } from './activity.ts'
 import type { Auth } from './auth.ts'
 import { Connection, type ConnectionState } from './connection.ts'
 import { checkId } from './data.ts'
@@ -48,13 +47,11 @@ export class Client {
   /** The error that ended the connection for good, or null. */
   error: RollcallError | null = null
   readonly #environment: Environment
-  readonly #activity: Activity
   readonly #connection: Connection
   readonly #shared = new Map<string, Shared>()
   /** Closes what `online` opened. */
   readonly #watches = new Set<() => void>()
   #online: Watched<Status, ReadonlyMap<string, Status>> | null = null
-  #stops: (() => void)[] = []
   #starting = false
   #closed = false
 
@@ -62,7 +59,6 @@ export class Client {
     const { guest } = options
     if (guest !== undefined) checkId(guest.user, 'guest.user')
     this.#environment = environment
-    this.#activity = new Activity(environment)
     this.#connection = new Connection(
       {
         environment,
@@ -79,6 +75,9 @@ export class Client {
         onReady: (stream, ready, resumed) => this.#ready(stream, ready, resumed),
         onFrames: (frames) => this.#receive(frames),
         onDown: (error) => this.#down(error),
+        onActivity: () => {
+          for (const { presence } of this.#shared.values()) presence.statusChanged()
+        },
       },
     )
     this.connection = this.#connection.state
@@ -119,7 +118,7 @@ export class Client {
     const close = () => {
       if (!this.#watches.delete(close)) return
       end?.()
-      if (this.#idle()) this.#rest('initial')
+      if (this.#idle()) this.#connection.stop('initial')
     }
     this.#watches.add(close)
     parts.windows.use(({ newOnline }) => {
@@ -142,14 +141,14 @@ export class Client {
     for (const { rooms } of [...this.#shared.values()]) {
       for (const room of [...rooms]) room.leave()
     }
-    this.#rest('disconnected')
+    this.#connection.stop('disconnected')
   }
 
   #newPresence(room: string, observe: boolean): Presence {
     return new Presence(room, observe, {
       environment: this.#environment,
       connection: this.#connection.state,
-      activity: () => this.#activity.status.get(),
+      activity: () => this.#connection.status,
       stream: () => this.#connection.stream,
       connectionId: () => this.#connection.id,
       user: () => this.#connection.user,
@@ -189,35 +188,13 @@ export class Client {
     this.#shared.delete(room)
     const { wanted } = shared.presence
     shared.presence.close()
-    if (this.#idle()) this.#rest(this.#closed ? 'disconnected' : 'initial')
+    if (this.#idle()) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
     else if (wanted) this.#connection.stream?.tell({ type: 'leave', room })
   }
 
   #start(): void {
     this.error = null
-    const { page } = this.#environment
-    this.#activity.start()
-    if (page !== null && this.#stops.length === 0) {
-      this.#stops = [
-        page.onHide(() => this.#connection.hide()),
-        page.onWake((why) => this.#connection.wake(why)),
-        page.onVisibility(() => {
-          if (!page.hidden()) this.#connection.wake('visible')
-        }),
-        this.#activity.status.subscribe(() => {
-          for (const { presence } of this.#shared.values()) presence.statusChanged()
-        }),
-      ]
-    }
     this.#connection.start()
-  }
-
-  /** Nothing to do: no timer, no listener, no connection stays behind. */
-  #rest(state: 'initial' | 'disconnected'): void {
-    this.#connection.stop(state)
-    for (const stop of this.#stops) stop()
-    this.#stops = []
-    this.#activity.stop()
   }
 
   #entries(): readonly Entry[] {

@@ -1,16 +1,14 @@
-import type { Auth } from './auth.ts'
-import { TokenSource } from './auth.ts'
-import { backoffMs } from './backoff.ts'
-import { cut, type Ending, judgeBye } from './ending.ts'
+import { type Auth, TokenSource } from './auth.ts'
 import type { Endpoint, Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { type RollcallError, textOf } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
+import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import { Store } from './store.ts'
-import type { Entry, Held, OpenStream, Share, Stream, StreamRequest } from './stream.ts'
-import { TransportChoice, type TransportOption } from './transport.ts'
-import { Watchdog } from './watchdog.ts'
+import type { Cause, Entry, Held, OpenStream, Share, Stream, StreamRequest } from './stream.ts'
+import type { TransportOption } from './transport.ts'
+import type { Upkeep } from './upkeep.ts'
 import { openWebSocket } from './websocket.ts'
 
 /*
@@ -21,7 +19,9 @@ import { openWebSocket } from './websocket.ts'
  *                                        └─ ready ─ reconnecting
  *   any ── close, or an ending that forbids to come back ──> disconnected
  *
- * Each attempt to open is an object; whatever a past attempt still has to say is ignored.
+ * Each attempt to open is an object; whatever a past attempt still has to say is ignored. What is needed
+ * later than the first picture (a server that falls silent, the way back, the page asleep and awake) is
+ * in upkeep.ts, fetched when the server is ready, or when the first attempt failed.
  */
 
 export type ConnectionState = 'initial' | 'connecting' | 'connected' | 'reconnecting' | 'disconnected'
@@ -45,137 +45,117 @@ export interface ConnectionHost {
   onFrames(frames: readonly Frame[]): void
   /** The state changed to anything but connected; the error if it is for good. */
   onDown(error: RollcallError | null): void
+  /** The person at the page may be active, idle or away now. */
+  onActivity(): void
 }
 
-interface Attempt {
+export interface Attempt {
   stream: Stream | null
   ready: ReadyFrame | null
-  readyAt: number
+  /** A transport was chosen, so a failure speaks against it. */
+  tried: boolean
 }
 
-/** A connection that lived this long was good: the next failure starts from the shortest wait. */
-const goodMs = 5_000
+/** Without its upkeep, a lost connection tries again within this, and as long after that at most. */
+const againMs = 2_000
 
 export class Connection {
   readonly state: Store<ConnectionState>
-  readonly #options: ConnectionOptions
-  readonly #host: ConnectionHost
-  readonly #token: TokenSource
-  readonly #choice: TransportChoice
-  readonly #watchdog: Watchdog
-  #attempt: Attempt | null = null
-  #held: Held | null = null
-  #timer: unknown = null
-  #notBefore = 0
-  #failures = 0
-  #renewed = false
-  #wasConnected = false
+  readonly options: ConnectionOptions
+  readonly host: ConnectionHost
+  readonly token: TokenSource
+  attempt: Attempt | null = null
+  held: Held | null = null
   /** What is held may be held by other tabs too. */
-  #isShared = false
+  isShared = false
+  #timer: unknown = null
+  #wasConnected = false
+  /** Null until its code is here. */
+  #upkeep: Upkeep | null = null
 
   constructor(options: ConnectionOptions, host: ConnectionHost) {
-    const { environment } = options
-    this.#options = options
-    this.#host = host
-    this.state = new Store<ConnectionState>('initial', environment.report)
-    this.#token = new TokenSource(options.auth)
-    this.#choice = new TransportChoice(options.transport, environment.openSocket !== null)
-    this.#watchdog = new Watchdog(environment, {
-      probe: () => this.#attempt?.stream?.probe() ?? false,
-      dead: () => this.#lose(cut('nothing heard from the server')),
-    })
+    this.options = options
+    this.host = host
+    this.state = new Store<ConnectionState>('initial', options.environment.report)
+    this.token = new TokenSource(options.auth)
   }
 
   /** The open stream, once the server is ready. */
   get stream(): Stream | null {
-    return this.#attempt?.ready ? this.#attempt.stream : null
+    return this.attempt?.ready ? this.attempt.stream : null
   }
 
   get id(): string | null {
-    return this.#attempt?.ready?.connection ?? null
+    return this.attempt?.ready?.connection ?? null
   }
 
   get user(): string | null {
-    return this.#attempt?.ready?.user ?? null
+    return this.attempt?.ready?.user ?? null
+  }
+
+  /** The status of the person at the page. */
+  get status(): Status {
+    return this.#upkeep?.status ?? (this.options.environment.page?.hidden() ? 'away' : 'active')
+  }
+
+  get isOpening(): boolean {
+    const state = this.state.get()
+    return state === 'connecting' || state === 'reconnecting'
+  }
+
+  /** Open, opening, or waiting for the next attempt. */
+  get isTrying(): boolean {
+    return this.attempt !== null || this.#timer !== null
   }
 
   start(): void {
     const state = this.state.get()
     if (state !== 'initial' && state !== 'disconnected') return
-    this.#failures = 0
-    this.#renewed = false
+    if (parts.upkeep.value !== null) this.#adopt(parts.upkeep.value)
     this.state.set('connecting')
-    void this.#open()
+    void this.open()
   }
 
   /** Ends everything. `initial`: nothing to do for now; `disconnected`: for good. */
   stop(next: 'initial' | 'disconnected'): void {
-    this.#drop('left')
-    this.#held = null
+    this.drop('left')
+    this.#upkeep?.stop()
+    this.held = null
     this.#wasConnected = false
     this.state.set(next)
   }
 
   /** A new stream for the same connection, at once: the old one cannot bring what is wanted. */
   reopen(): void {
-    if (this.#attempt?.ready == null) return
-    this.#drop('cut')
-    this.#down(null)
-    void this.#open()
+    if (this.stream === null) return
+    this.drop('cut')
+    this.down()
+    void this.open()
   }
 
-  /** The page goes away, perhaps into the back-forward cache: say so, and keep what is needed to return. */
-  hide(): void {
-    if (this.#attempt === null && this.#timer === null) return
-    const { environment, endpoint } = this.#options
-    const held = this.#held
-    // A connection that is shared goes with its last tab, which says so itself.
-    if (held !== null && !this.#isShared) {
-      const body = JSON.stringify({ resume: held.resume, closing: true })
-      environment.sendBeacon(endpoint.http(['connections', held.connection, 'release']), body)
-    }
-    this.#drop('closing')
-    this.#down(null)
-  }
-
-  /** Something woke the page. Come back now, or make sure that the stream still lives. */
-  wake(why: 'visible' | 'restored' | 'online' | 'resumed'): void {
-    const { environment } = this.#options
-    if (this.#attempt?.ready) {
-      // After a change of network an old stream may hang for minutes; one that can answer is asked.
-      this.#watchdog.check(why === 'online')
-      return
-    }
-    // An attempt that began without a network may hang until its time-out.
-    if (this.#attempt !== null && why === 'online') this.#drop('cut')
-    if (this.#attempt === null && this.#isOpening() && environment.now() >= this.#notBefore) void this.#open()
-  }
-
-  #isOpening(): boolean {
-    const state = this.state.get()
-    return state === 'connecting' || state === 'reconnecting'
-  }
-
-  async #open(): Promise<void> {
-    const { environment, endpoint, guest, credentials, connectTimeoutMs } = this.#options
+  async open(): Promise<void> {
+    const { environment, endpoint, guest, credentials, transport, connectTimeoutMs } = this.options
     this.#clearTimer()
-    const attempt: Attempt = { stream: null, ready: null, readyAt: 0 }
-    this.#attempt = attempt
-    const current = () => this.#attempt === attempt
-    this.#timer = environment.setTimer(() => {
-      if (current() && attempt.ready === null) this.#lose(cut('no answer from the server in time'))
-    }, connectTimeoutMs)
-    let token: string | null
+    const attempt: Attempt = { stream: null, ready: null, tried: false }
+    this.attempt = attempt
+    const current = () => this.attempt === attempt
+    const fail = (message: string) => {
+      if (current()) this.lose({ type: 'cut', message })
+    }
+    this.#timer = environment.setTimer(() => fail('no answer from the server in time'), connectTimeoutMs)
     let open: OpenStream = openWebSocket
-    let { share } = this.#options
+    let { share } = this.options
+    let token: string | null
     try {
-      token = await this.#token.get()
+      token = await this.token.get()
     } catch (error) {
-      if (current()) this.#lose(cut(`no token: ${textOf(error)}`))
+      fail(`no token: ${textOf(error)}`)
       return
     }
     if (!current()) return
-    const name = this.#choice.pick()
+    attempt.tried = true
+    const first = environment.openSocket === null ? 'sse' : 'websocket'
+    const name = this.#upkeep?.transport ?? (transport === 'auto' ? first : transport)
     try {
       if (name === 'sse') {
         const sse = parts.sse.value ?? (await parts.sse.load())
@@ -183,9 +163,7 @@ export class Connection {
         if (share === undefined) share = await sse.shareSse(environment, endpoint.http([]))
       }
     } catch (error) {
-      if (!current()) return
-      this.#choice.failed()
-      this.#lose(cut(textOf(error)))
+      fail(textOf(error))
       return
     }
     if (!current()) return
@@ -195,23 +173,65 @@ export class Connection {
       token,
       guest,
       credentials,
-      held: this.#held,
-      entries: this.#host.entries(),
+      held: this.held,
+      entries: this.host.entries(),
       onFrames: (frames) => {
         if (current()) this.#receive(attempt, frames)
       },
-      onEnd: (ending) => {
-        if (current()) this.#lose(ending)
+      onEnd: (cause) => {
+        if (current()) this.lose(cause)
       },
     }
     const shared = share?.(request, open, name)
     // What other tabs hold too is theirs when this one goes alone.
-    attempt.stream = shared ?? open(this.#isShared ? { ...request, held: null } : request)
-    this.#isShared = shared != null
+    attempt.stream = shared ?? open(this.isShared ? { ...request, held: null } : request)
+    this.isShared = shared != null
+  }
+
+  openIn(ms: number): void {
+    this.#timer = this.options.environment.setTimer(() => void this.open(), ms)
+  }
+
+  /** Ends the attempt, and leaves the way back to the upkeep. */
+  lose(cause: Cause): void {
+    const { attempt } = this
+    this.drop('cut')
+    if (this.#upkeep !== null) {
+      this.#upkeep.lost(attempt, cause)
+      return
+    }
+    this.down()
+    // What keeps its code away may well be what ended the attempt.
+    this.openIn(againMs * (1 + this.options.environment.random()))
+    this.#keep(() => {
+      if (this.attempt !== null) return
+      this.#clearTimer()
+      this.#upkeep?.lost(attempt, cause)
+    })
+  }
+
+  /** The state while there is no stream. */
+  down(): void {
+    this.#set(this.#wasConnected ? 'reconnecting' : 'connecting', () => this.host.onDown(null))
+  }
+
+  /** Gives up. */
+  end(error: RollcallError): void {
+    this.held = null
+    this.#set('disconnected', () => this.host.onDown(error))
+  }
+
+  drop(how: 'left' | 'closing' | 'cut'): void {
+    const stream = this.attempt?.stream
+    this.attempt = null
+    this.#upkeep?.dropped()
+    this.#clearTimer()
+    if (stream && this.held) this.held = { ...this.held, eventId: stream.eventId ?? this.held.eventId }
+    stream?.close(how)
   }
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {
-    this.#watchdog.heard()
+    this.#upkeep?.heard()
     const rest: Frame[] = []
     for (const frame of frames) {
       switch (frame.type) {
@@ -219,117 +239,64 @@ export class Connection {
           this.#ready(attempt, frame)
           break
         case 'bye':
-          if (rest.length > 0) this.#host.onFrames(rest)
-          this.#lose(judgeBye(frame.reason, frame.reconnectMs))
+          if (rest.length > 0) this.host.onFrames(rest)
+          this.lose(frame)
           return
         case 'expiring':
-          void this.#renew(attempt)
+          void this.#upkeep?.renew(attempt)
           break
         default:
           rest.push(frame)
       }
       // The host may have stopped or reopened: what follows belongs to a past attempt.
-      if (this.#attempt !== attempt) return
+      if (this.attempt !== attempt) return
     }
-    if (attempt.ready !== null) this.#host.onFrames(rest)
+    if (attempt.ready === null) return
+    this.host.onFrames(rest)
+    // Beside the first picture; if it cannot be had, the next beat tries again.
+    if (this.#upkeep === null) this.#keep(() => {})
   }
 
   #ready(attempt: Attempt, ready: ReadyFrame): void {
-    const { environment } = this.#options
-    if (attempt.stream === null) return
+    const { stream } = attempt
+    if (stream === null) return
     this.#clearTimer()
-    const resumed = this.#held?.connection === ready.connection
+    const resumed = this.held?.connection === ready.connection
     attempt.ready = ready
-    attempt.readyAt = environment.now()
-    this.#held = { connection: ready.connection, resume: ready.resume, eventId: null }
-    this.#choice.worked(attempt.stream.transport)
+    this.held = { connection: ready.connection, resume: ready.resume, eventId: null }
     this.#wasConnected = true
-    this.#notBefore = 0
-    this.#watchdog.watch(ready.beatMs)
-    const tell = this.state.put('connected')
-    this.#host.onReady(attempt.stream, ready, resumed)
+    this.#upkeep?.ready(stream.transport, ready.beatMs)
+    this.#set('connected', () => this.host.onReady(stream, ready, resumed))
+  }
+
+  /** Fetches the upkeep, and lets it take over unless nothing is left to keep. */
+  #keep(then: () => void): void {
+    parts.upkeep.use(
+      (part) => {
+        if (!this.isTrying) return
+        this.#adopt(part)
+        then()
+      },
+      () => {},
+    )
+  }
+
+  #adopt({ Upkeep }: { readonly Upkeep: new (connection: Connection) => Upkeep }): void {
+    this.#upkeep ??= new Upkeep(this)
+    this.#upkeep.start()
+    if (this.attempt?.stream && this.attempt.ready) {
+      this.#upkeep.ready(this.attempt.stream.transport, this.attempt.ready.beatMs)
+    }
+  }
+
+  #set(state: ConnectionState, during: () => void): void {
+    const tell = this.state.put(state)
+    during()
     tell?.()
-  }
-
-  async #renew(attempt: Attempt): Promise<void> {
-    if (!this.#token.renewable) return
-    try {
-      const token = await this.#token.renew()
-      if (token !== null && this.#attempt === attempt) attempt.stream?.tell({ type: 'auth', token })
-    } catch {
-      // The server ends the stream at the end of the token; by then there may be a new one.
-      this.#token.forget()
-    }
-  }
-
-  #lose(ending: Ending): void {
-    const { environment } = this.#options
-    const attempt = this.#attempt
-    this.#drop('cut')
-    const now = environment.now()
-    if (attempt?.ready && now - attempt.readyAt >= goodMs) {
-      this.#failures = 0
-      this.#renewed = false
-    }
-    if (ending.verdict === 'handover') {
-      this.#down(null)
-      void this.#open()
-      return
-    }
-    if (ending.verdict === 'fresh') this.#held = null
-    const renews = ending.verdict === 'token' && this.#token.renewable && !this.#renewed
-    if (ending.verdict === 'stop' || (ending.verdict === 'token' && !renews)) {
-      this.#held = null
-      const tell = this.state.put('disconnected')
-      this.#host.onDown(ending.error)
-      tell?.()
-      return
-    }
-    if (renews) {
-      this.#renewed = true
-      this.#token.forget()
-    }
-    if (attempt?.stream && !attempt.ready) {
-      this.#choice.failed()
-      // A browser does not show a 401 to a WebSocket handshake: an old token looks like any failure.
-      if (this.#choice.failures % 2 === 0) this.#token.forget()
-    }
-    const delay = backoffMs(this.#failures, ending, environment.random)
-    this.#failures++
-    this.#notBefore = ending.afterMs === null ? 0 : now + ending.afterMs
-    this.#down(null)
-    this.#schedule(delay)
-  }
-
-  #schedule(delay: number): void {
-    const { environment } = this.#options
-    // A hidden page may get its timers once a minute, longer than a lease: there the first try goes at once.
-    const throttled = environment.page?.hidden() ?? false
-    if (throttled && this.#failures === 1 && environment.now() >= this.#notBefore) {
-      void this.#open()
-      return
-    }
-    this.#timer = environment.setTimer(() => void this.#open(), delay)
-  }
-
-  #down(error: RollcallError | null): void {
-    const tell = this.state.put(this.#wasConnected ? 'reconnecting' : 'connecting')
-    this.#host.onDown(error)
-    tell?.()
-  }
-
-  #drop(how: 'left' | 'closing' | 'cut'): void {
-    const attempt = this.#attempt
-    this.#attempt = null
-    this.#watchdog.stop()
-    this.#clearTimer()
-    if (attempt?.stream && this.#held)
-      this.#held = { ...this.#held, eventId: attempt.stream.eventId ?? this.#held.eventId }
-    attempt?.stream?.close(how)
   }
 
   #clearTimer(): void {
-    if (this.#timer !== null) this.#options.environment.clearTimer(this.#timer)
+    if (this.#timer !== null) this.options.environment.clearTimer(this.#timer)
     this.#timer = null
   }
 }

@@ -1,9 +1,10 @@
 import { RollcallError } from './error.ts'
+import type { Cause } from './stream.ts'
 
 /*
- * How a stream ended, and what that means for the way back. One judgement for both transports:
- * `again` with what we hold, `fresh` without `resume` (someone else holds the connection now),
- * `token` after one refresh of the token, `handover` at once, for it was no failure, `stop` for good.
+ * What the end of a stream means for the way back. One judgement for all transports: `again` with what
+ * we hold, `fresh` without `resume` (someone else holds the connection now), `token` after one refresh
+ * of the token, `handover` at once, for it was no failure, `stop` for good.
  */
 
 export interface Ending {
@@ -15,11 +16,21 @@ export interface Ending {
   readonly error: RollcallError
 }
 
-export function cut(message: string): Ending {
-  return ending('again', 'unreachable', message)
+export function judge(cause: Cause): Ending {
+  switch (cause.type) {
+    case 'bye':
+      return judgeBye(cause.reason, cause.reconnectMs)
+    case 'close':
+      return judgeClose(cause.code, cause.reason)
+    case 'status':
+      return judgeStatus(cause.status, cause.retryAfter)
+    case 'handover':
+    case 'cut':
+      return ending(cause.type === 'cut' ? 'again' : 'handover', 'unreachable', cause.message)
+  }
 }
 
-export function judgeBye(reason: string, reconnectMs: number | null): Ending {
+function judgeBye(reason: string, reconnectMs: number | null): Ending {
   const message = `the server ended the connection: ${reason || 'no reason given'}`
   // Someone resumed this connection: come back as a new one, else the two would evict each other for ever.
   if (reason === 'replaced') return ending('fresh', 'replaced', message, reconnectMs)
@@ -28,7 +39,7 @@ export function judgeBye(reason: string, reconnectMs: number | null): Ending {
   return ending('again', reason || 'unavailable', message, reconnectMs)
 }
 
-export function judgeClose(code: number, reason: string): Ending {
+function judgeClose(code: number, reason: string): Ending {
   const message = `connection closed: ${code}${reason === '' ? '' : ` ${reason}`}`
   if (code === 4409) return ending('fresh', 'replaced', message)
   if (code === 4401) return ending('token', 'unauthorized', message)
@@ -39,7 +50,7 @@ export function judgeClose(code: number, reason: string): Ending {
 }
 
 /** Judges an HTTP answer to the opening of a stream that is not 200. */
-export function judgeStatus(status: number, retryAfter: string | null): Ending {
+function judgeStatus(status: number, retryAfter: string | null): Ending {
   const message = `the server answered ${status}`
   switch (status) {
     case 401:

@@ -2,7 +2,7 @@ import type { Tabs } from './environment.ts'
 import type { Frame, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
 import type { Status } from './member.ts'
 import { emptyRoster, type Roster, reduce } from './roster.ts'
-import { type Plain, type Post, pack, plain } from './shared.ts'
+import { type Post, pack } from './shared.ts'
 import {
   type Answer,
   closed,
@@ -82,9 +82,8 @@ export class Hub {
     return this.#open({
       ...request,
       onFrames: (frames) => this.#receive(frames),
-      onEnd: (ending) => {
-        const error: Plain = plain(ending.error)
-        this.#post('*', 'end', { ending: { ...ending, error } })
+      onEnd: (cause) => {
+        this.#post('*', 'end', { cause })
         this.#finish()
       },
     })

@@ -8,6 +8,7 @@ import { Lazy } from './lazy.ts'
 export const parts = {
   sse: new Lazy(() => import('./sse.ts')),
   signals: new Lazy(() => import('./signals.ts')),
+  upkeep: new Lazy(() => import('./upkeep.ts')),
   windows: new Lazy(() => import('./windows.ts')),
 } as const
 

@@ -1,10 +1,10 @@
-import { cut, type Ending } from './ending.ts'
 import type { Tabs } from './environment.ts'
 import { RollcallError } from './error.ts'
 import type { Frame } from './frame.ts'
 import { former, Hub } from './hub.ts'
 import {
   type Answer,
+  type Cause,
   closed,
   type Entry,
   type Message,
@@ -194,11 +194,9 @@ class SharedStream implements Stream {
         this.#waiting.get(post.id as number)?.(revive(post.answer as Packed))
         this.#waiting.delete(post.id as number)
         break
-      case 'end': {
-        const ending = post.ending as Ending
-        this.#end({ ...ending, error: errorOf(ending.error) })
+      case 'end':
+        this.#end(post.cause as Cause)
         break
-      }
     }
   }
 
@@ -215,10 +213,10 @@ class SharedStream implements Stream {
     if (!this.#ended) this.#channel.post({ to: this.#bound ?? 'hub', from: this.#id, type, ...fields })
   }
 
-  #end(ending: Ending): void {
+  #end(cause: Cause): void {
     if (this.#ended) return
     this.#finish('cut')
-    this.#request.onEnd(ending)
+    this.#request.onEnd(cause)
   }
 
   #finish(how: 'left' | 'closing' | 'cut'): void {
@@ -231,30 +229,26 @@ class SharedStream implements Stream {
 }
 
 /** No failure: the way back is taken at once, inside any grace. */
-function handover(message: string): Ending {
-  return { ...cut(message), verdict: 'handover' }
+function handover(message: string): Cause {
+  return { type: 'handover', message }
 }
 
 /** Errors lose their class on the way from tab to tab. */
 type Packed = { readonly ok: true; readonly fields: object } | { readonly ok: false; readonly error: Plain }
-export interface Plain {
+interface Plain {
   readonly code: string
   readonly message: string
   readonly retry: boolean
 }
 
 export function pack(answer: Answer): Packed {
-  return answer.ok ? answer : { ok: false, error: plain(answer.error) }
-}
-
-export function plain({ code, message, retry }: RollcallError): Plain {
-  return { code, message: message.replace(/^rollcall: /, ''), retry }
+  if (answer.ok) return answer
+  const { code, message, retry } = answer.error
+  return { ok: false, error: { code, message: message.replace(/^rollcall: /, ''), retry } }
 }
 
 function revive(answer: Packed): Answer {
-  return answer.ok ? (answer as Answer) : { ok: false, error: errorOf(answer.error) }
-}
-
-function errorOf({ code, message, retry }: Plain): RollcallError {
-  return new RollcallError(code, message, retry)
+  if (answer.ok) return answer as Answer
+  const { code, message, retry } = answer.error
+  return { ok: false, error: new RollcallError(code, message, retry) }
 }

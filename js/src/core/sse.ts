@@ -1,4 +1,3 @@
-import { cut, judgeStatus } from './ending.ts'
 import { guestQuery, type Query } from './endpoint.ts'
 import type { Environment, HttpResponse } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
@@ -7,6 +6,7 @@ import { decodeEvent, type Frame, isRaw, type Raw } from './frame.ts'
 import { openShared } from './shared.ts'
 import {
   type Answer,
+  type Cause,
   closed,
   type Entry,
   fine,
@@ -129,7 +129,8 @@ class SseStream implements Stream {
       const response = await this.#fetchStream()
       if (this.#ended) return
       if (response.status !== 200 || response.body === null) {
-        this.#end(judgeStatus(response.status, response.headers.get('Retry-After')))
+        const { status, headers } = response
+        this.#end({ type: 'status', status, retryAfter: headers.get('Retry-After') })
         return
       }
       const reader = response.body.getReader()
@@ -143,9 +144,9 @@ class SseStream implements Stream {
         if (value !== undefined) this.#push(decoder.decode(value, { stream: true }))
         if (done) break
       }
-      this.#end(cut('the stream ended'))
+      this.#end({ type: 'cut', message: 'the stream ended' })
     } catch (error) {
-      this.#end(cut(textOf(error)))
+      this.#end({ type: 'cut', message: textOf(error) })
     }
   }
 
@@ -204,7 +205,7 @@ class SseStream implements Stream {
   async #answerBeat(n: number | null): Promise<void> {
     const status = await this.#prove('beat', n === null ? {} : { n }, false)
     // The lease is gone, so this stream shows a room that we are not in: a new one enters again.
-    if (status === 410) this.#end(cut('the lease ended'))
+    if (status === 410) this.#end({ type: 'cut', message: 'the lease ended' })
   }
 
   /** A call proved by `resume` in the body: as text/plain it needs no preflight on another origin. */
@@ -248,18 +249,18 @@ class SseStream implements Stream {
 
   #judge(status: number, fields: Raw): Answer {
     if (status >= 200 && status < 300) return { ok: true, fields }
-    if (status === 410) this.#end(cut('the lease ended'))
+    if (status === 410) this.#end({ type: 'cut', message: 'the lease ended' })
     const code = typeof fields.code === 'string' ? fields.code : `http_${status}`
     const detail = typeof fields.detail === 'string' ? fields.detail : `the server answered ${status}`
     const retry = status === 410 || status === 429 || status >= 500
     return { ok: false, error: new RollcallError(code, detail, retry) }
   }
 
-  #end(ending: Parameters<StreamRequest['onEnd']>[0]): void {
+  #end(cause: Cause): void {
     if (this.#ended) return
     this.#ended = true
     this.#abort.abort()
-    this.#request.onEnd(ending)
+    this.#request.onEnd(cause)
   }
 
   #place(room: string): string[] {

@@ -1,4 +1,3 @@
-import type { Ending } from './ending.ts'
 import type { Endpoint, Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { RollcallError } from './error.ts'
@@ -53,6 +52,16 @@ export interface Held {
   readonly eventId: string | null
 }
 
+/** How a stream ended, as its transport saw it; ending.ts judges what that means. */
+export type Cause =
+  | { readonly type: 'bye'; readonly reason: string; readonly reconnectMs: number | null }
+  /** A WebSocket closed with this code. */
+  | { readonly type: 'close'; readonly code: number; readonly reason: string }
+  /** Opening was answered with another HTTP status than 200. */
+  | { readonly type: 'status'; readonly status: number; readonly retryAfter: string | null }
+  /** Without a word of the server; or in favour of another stream, which is no failure. */
+  | { readonly type: 'cut' | 'handover'; readonly message: string }
+
 export interface StreamRequest {
   readonly environment: Environment
   readonly endpoint: Endpoint
@@ -64,7 +73,7 @@ export interface StreamRequest {
   readonly entries: readonly Entry[]
   readonly onFrames: (frames: readonly Frame[]) => void
   /** Called once, and never after `close`. */
-  readonly onEnd: (ending: Ending) => void
+  readonly onEnd: (cause: Cause) => void
 }
 
 /** One open stream, over either transport. */

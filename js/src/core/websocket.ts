@@ -1,4 +1,3 @@
-import { cut, judgeClose } from './ending.ts'
 import { guestQuery } from './endpoint.ts'
 import type { Socket } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
@@ -119,7 +118,7 @@ class WebSocketStream implements Stream {
       Promise.resolve().then(() => {
         if (this.#ended) return
         this.#finish()
-        this.#request.onEnd(cut(textOf(error)))
+        this.#request.onEnd({ type: 'cut', message: textOf(error) })
       })
       return null
     }
@@ -143,7 +142,7 @@ class WebSocketStream implements Stream {
   #fail(code: number, reason: string): void {
     if (this.#ended) return
     this.#finish()
-    this.#request.onEnd(judgeClose(code, reason))
+    this.#request.onEnd({ type: 'close', code, reason })
   }
 
   /** Sends one message, or several as one, and waits for the answer to the last. */

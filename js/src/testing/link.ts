@@ -6,7 +6,7 @@ import { type FakeOptions, FakeServer } from './server.ts'
 import { FakeSocket } from './socket.ts'
 
 // Virtual time would stand still while code is fetched.
-await preload('sse', 'signals', 'windows')
+await preload('sse', 'signals', 'upkeep', 'windows')
 
 /** A fake server and the way to it: environments for clients, whose links can be cut and refused. */
 export class FakeLink {

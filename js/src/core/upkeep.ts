@@ -1,0 +1,169 @@
+import { Activity } from './activity.ts'
+import { backoffMs } from './backoff.ts'
+import type { Attempt, Connection } from './connection.ts'
+import { judge } from './ending.ts'
+import type { Status } from './member.ts'
+import type { Cause, TransportName } from './stream.ts'
+import { TransportChoice } from './transport.ts'
+import { Watchdog } from './watchdog.ts'
+
+/** A connection that lived this long was good: the next failure starts from the shortest wait. */
+const goodMs = 5_000
+
+/**
+ * What keeps a connection once it was opened: it notices a dead server, finds the way back, follows the
+ * page to sleep and awake, and the person at it. Fetched beside the first picture; until it is here the
+ * connection does without (connection.ts).
+ */
+export class Upkeep {
+  readonly #connection: Connection
+  readonly #activity: Activity
+  readonly #choice: TransportChoice
+  readonly #watchdog: Watchdog
+  #stops: (() => void)[] = []
+  #notBefore = 0
+  #failures = 0
+  #renewed = false
+  #readyAt = 0
+
+  constructor(connection: Connection) {
+    const { environment, transport } = connection.options
+    this.#connection = connection
+    this.#activity = new Activity(environment)
+    this.#choice = new TransportChoice(transport, environment.openSocket !== null)
+    this.#watchdog = new Watchdog(environment, {
+      probe: () => connection.attempt?.stream?.probe() ?? false,
+      dead: () => connection.lose({ type: 'cut', message: 'nothing heard from the server' }),
+    })
+  }
+
+  get status(): Status {
+    return this.#activity.status.get()
+  }
+
+  get transport(): TransportName {
+    return this.#choice.pick()
+  }
+
+  /** The connection is wanted: follows the page from now on. */
+  start(): void {
+    const { page } = this.#connection.options.environment
+    this.#failures = 0
+    this.#renewed = false
+    if (page === null || this.#stops.length > 0) return
+    this.#activity.start()
+    this.#stops = [
+      this.#activity.status.subscribe(() => this.#connection.host.onActivity()),
+      page.onHide(() => this.#hide()),
+      page.onWake((why) => this.#wake(why === 'online')),
+      page.onVisibility(() => {
+        if (!page.hidden()) this.#wake(false)
+      }),
+    ]
+  }
+
+  /** No timer and no listener stays behind. */
+  stop(): void {
+    for (const stop of this.#stops) stop()
+    this.#stops = []
+    this.#activity.stop()
+  }
+
+  ready(transport: TransportName, beatMs: number): void {
+    this.#readyAt = this.#connection.options.environment.now()
+    this.#notBefore = 0
+    this.#choice.worked(transport)
+    this.#watchdog.watch(beatMs)
+  }
+
+  heard(): void {
+    this.#watchdog.heard()
+  }
+
+  /** The attempt is over, whoever ended it. */
+  dropped(): void {
+    this.#watchdog.stop()
+  }
+
+  /** A new token for the open stream, whose own is about to end. */
+  async renew(attempt: Attempt): Promise<void> {
+    const { token: source } = this.#connection
+    if (!source.renewable) return
+    try {
+      const token = await source.renew()
+      if (token !== null && this.#connection.attempt === attempt)
+        attempt.stream?.tell({ type: 'auth', token })
+    } catch {
+      // The server ends the stream at the end of the token; by then there may be a new one.
+      source.forget()
+    }
+  }
+
+  /** The connection lost its stream: finds the way back, or gives up. */
+  lost(attempt: Attempt | null, cause: Cause): void {
+    const connection = this.#connection
+    const { environment } = connection.options
+    const ending = judge(cause)
+    const now = environment.now()
+    if (attempt?.ready && now - this.#readyAt >= goodMs) {
+      this.#failures = 0
+      this.#renewed = false
+    }
+    if (ending.verdict === 'handover') {
+      connection.down()
+      void connection.open()
+      return
+    }
+    const renews = ending.verdict === 'token' && connection.token.renewable && !this.#renewed
+    if (ending.verdict === 'stop' || (ending.verdict === 'token' && !renews)) {
+      connection.end(ending.error)
+      return
+    }
+    if (ending.verdict === 'fresh') connection.held = null
+    if (renews) {
+      this.#renewed = true
+      connection.token.forget()
+    }
+    if (attempt?.tried && !attempt.ready) {
+      this.#choice.failed()
+      // A browser does not show a 401 to a WebSocket handshake: an old token looks like any failure.
+      if (this.#choice.failures % 2 === 0) connection.token.forget()
+    }
+    const delay = backoffMs(this.#failures, ending, environment.random)
+    this.#notBefore = ending.afterMs === null ? 0 : now + ending.afterMs
+    // A hidden page may get its timers once a minute, longer than a lease: there the first try goes at once.
+    const atOnce = this.#failures++ === 0 && now >= this.#notBefore && environment.page?.hidden()
+    connection.down()
+    if (atOnce) void connection.open()
+    else connection.openIn(delay)
+  }
+
+  /** The page goes away, perhaps into the back-forward cache: say so, and keep what is needed to return. */
+  #hide(): void {
+    const connection = this.#connection
+    const { held, options } = connection
+    if (!connection.isTrying) return
+    // A connection that is shared goes with its last tab, which says so itself.
+    if (held !== null && !connection.isShared) {
+      const body = JSON.stringify({ resume: held.resume, closing: true })
+      const path = ['connections', held.connection, 'release']
+      options.environment.sendBeacon(options.endpoint.http(path), body)
+    }
+    connection.drop('closing')
+    connection.down()
+  }
+
+  /** Something woke the page. Come back now, or make sure that the stream still lives. */
+  #wake(online: boolean): void {
+    const connection = this.#connection
+    if (connection.attempt?.ready) {
+      // After a change of network an old stream may hang for minutes; one that can answer is asked.
+      this.#watchdog.check(online)
+      return
+    }
+    // An attempt that began without a network may hang until its time-out.
+    if (online && connection.attempt !== null) connection.drop('cut')
+    const { attempt, isOpening, options } = connection
+    if (attempt === null && isOpening && options.environment.now() >= this.#notBefore) void connection.open()
+  }
+}
