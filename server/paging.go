@@ -212,7 +212,7 @@ func (st *stream) contacts(ctx context.Context, m *wire.Message) ([]byte, *rollc
 		st.event(wire.EventContacts, wire.AppendContacts(nil, &wire.Contacts{Room: m.Room, Present: present}))
 		st.c.mu.Unlock()
 	}
-	return wire.AppendPresent(nil, present), nil
+	return wire.AppendPresent(nil, present, nil), nil
 }
 
 // caller is the connection and the room of a proven call.
@@ -301,7 +301,7 @@ func (s *Server) putContacts(w http.ResponseWriter, r *http.Request) error {
 	if refused != nil {
 		return refused
 	}
-	s.json(w, http.StatusOK, wire.AppendPresent(nil, present))
+	s.json(w, http.StatusOK, wire.AppendPresent(nil, present, nil))
 	return nil
 }
 

@@ -223,12 +223,14 @@ func (s *Server) postLookup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.read(r.Context(), rollcall.Query{Want: rollcall.WantUsers, Room: room, Users: users})
+	a, err := s.read(r.Context(), rollcall.Query{
+		Want: rollcall.WantUsers, Room: room, Users: users, States: flag(r.URL.Query(), "connections"),
+	})
 	if err != nil {
 		return err
 	}
 	settling(w, &a)
-	s.json(w, http.StatusOK, wire.AppendPresent(nil, a.Members))
+	s.json(w, http.StatusOK, wire.AppendPresent(nil, a.Members, a.States))
 	return nil
 }
 

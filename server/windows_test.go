@@ -552,7 +552,7 @@ func TestHiddenUsersAreInNoWindow(t *testing.T) {
 						if refused != nil || refused2 != nil {
 							t.Fatal(refused, refused2)
 						}
-						told += string(wire.AppendPresent(nil, present)) + string(answer)
+						told += string(wire.AppendPresent(nil, present, nil)) + string(answer)
 						c.pump()
 					}
 					wait := func() {

@@ -42,7 +42,7 @@ var answers = map[string]func(raw []byte) ([]byte, error){
 		if err != nil {
 			return nil, err
 		}
-		return wire.AppendPresent(nil, v), nil
+		return wire.AppendPresent(nil, v, nil), nil
 	},
 	"counts": func(raw []byte) ([]byte, error) {
 		v, err := wire.DecodeRoomCounts(raw)

@@ -48,18 +48,7 @@ type MembersPage struct {
 // AppendMembersPage appends {"members","nextCursor","count","version"}.
 func AppendMembersPage(b []byte, p MembersPage) []byte {
 	b = append(b, `{"members":`...)
-	if p.ByConnection == nil {
-		b = appendMembers(b, p.Members)
-	} else {
-		b = append(b, '[')
-		for i, m := range p.Members {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = AppendMemberConnections(b, m, p.ByConnection[i])
-		}
-		b = append(b, ']')
-	}
+	b = appendMembersOf(b, p.Members, p.ByConnection)
 	b = append(b, `,"nextCursor":`...)
 	if p.NextCursor == "" {
 		b = append(b, "null"...)
@@ -73,11 +62,28 @@ func AppendMembersPage(b []byte, p MembersPage) []byte {
 	return append(b, '}')
 }
 
-// AppendPresent appends {"present":[...]}, the answer to a lookup.
-func AppendPresent(b []byte, members []*rollcall.Member) []byte {
+// AppendPresent appends {"present":[...]}, the answer to a lookup. byConnection is
+// as in [MembersPage].
+func AppendPresent(b []byte, members []*rollcall.Member, byConnection [][]rollcall.ConnectionState) []byte {
 	b = append(b, `{"present":`...)
-	b = appendMembers(b, members)
+	b = appendMembersOf(b, members, byConnection)
 	return append(b, '}')
+}
+
+// appendMembersOf appends the list of members, each with what its connections have
+// set unless byConnection is nil.
+func appendMembersOf(b []byte, members []*rollcall.Member, byConnection [][]rollcall.ConnectionState) []byte {
+	if byConnection == nil {
+		return appendMembers(b, members)
+	}
+	b = append(b, '[')
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendMemberConnections(b, m, byConnection[i])
+	}
+	return append(b, ']')
 }
 
 // RoomCount is the number of members of one room.
