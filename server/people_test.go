@@ -502,6 +502,42 @@ func TestWhoFellSilentIsOfflineAndWasLastSeenThen(t *testing.T) {
 	})
 }
 
+// What connections have set is told by every read of members that asks for it.
+func TestALookUpTellsWhatConnectionsHaveSet(t *testing.T) {
+	tokenWorld(t, func(t *testing.T, w *world, _ *frailStore) {
+		w.wantCall(201, "POST", "/v1/rooms/lobby/connections", testKey, `{"user":"ana","connection":"phone","status":"away","data":{"a":1}}`)
+		w.wantCall(201, "POST", "/v1/rooms/lobby/connections", testKey, `{"user":"ben","connection":"desk"}`)
+		look := func(query string) string {
+			return w.wantCall(200, "POST", "/v1/rooms/lobby/members/lookup"+query, testKey, `{"users":["ana","zoe","ben"]}`)
+		}
+		for _, want := range []string{
+			`"byConnection":[{"connection":"phone","status":"away","data":{"a":1}}]`,
+			`"byConnection":[{"connection":"desk","status":"active","data":{}}]`,
+		} {
+			if got := look("?connections=1"); !strings.Contains(got, want) {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		if got := look(""); strings.Contains(got, "byConnection") {
+			t.Errorf("%s for who did not ask", got)
+		}
+	})
+}
+
+// A back end that renews a connection without saying whose it is means one that is
+// there.
+func TestAServerCanRenewNoConnectionThatHasEnded(t *testing.T) {
+	tokenWorld(t, func(_ *testing.T, w *world, _ *frailStore) {
+		const path = "/v1/rooms/lobby/connections/bot"
+		w.wantCall(410, "PUT", path, testKey, `{}`)
+		w.wantCall(200, "PUT", path, testKey, `{"user":"ana"}`)
+		w.wantCall(200, "PUT", path, testKey, `{"status":"idle"}`)
+		w.wantCall(204, "DELETE", path, testKey, "")
+		w.wantCall(410, "PUT", path, testKey, `{"status":"idle"}`)
+		w.wantCall(200, "PUT", path, testKey, `{"user":"ana"}`)
+	})
+}
+
 // A49.
 func TestHiddenUsersAreNowhere(t *testing.T) {
 	tokenWorld(t, func(t *testing.T, w *world, _ *frailStore) {

@@ -236,7 +236,7 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 		return c, nil
 	}
 	if req.User == "" {
-		return nil, rollcall.Errorf(rollcall.CodeBadRequest, "user is missing")
+		return nil, rollcall.Errorf(rollcall.CodeGone, "the connection has ended, or there never was one: with user, PUT begins it")
 	}
 	c := s.h.newConnection(rollcall.ConnectionID(connection), onBehalf(req))
 	return s.h.connections.add(c), nil
