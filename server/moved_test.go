@@ -331,6 +331,40 @@ func TestWhoIsTurnedAwayKeepsTheLeasesOfAnotherNode(t *testing.T) {
 	}
 }
 
+// A WebSocket that resumes on another node and joins nothing keeps all that it holds,
+// is shown it, and gets nothing that another tab holds.
+func TestAWebSocketThatResumesOnAnotherNodeKeepsItsRooms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		ana := one.arrive("ana", []rollcall.RoomID{"lobby", "kitchen"}, func(a *arrival) { a.proto = protocolWS })
+		one.arrive("ana", []rollcall.RoomID{"hall"}, nil)
+		ana.st.c.mu.Lock()
+		resume := one.h.sign(ana.st.c, ana.st.no)
+		ana.st.c.mu.Unlock()
+		ana.ends(transport.Cut)
+		back := two.arrive("ana", nil, func(a *arrival) {
+			a.proto, a.multi, a.last = protocolWS, true, lastEvent{resume: resume}
+		})
+		for range 8 {
+			time.Sleep(10 * time.Second)
+			back.answer()
+		}
+		for _, room := range []rollcall.RoomID{"lobby", "kitchen"} {
+			if here := one.here(room); len(here) != 1 {
+				t.Errorf("in the %s are %q, want ana", room, here)
+			}
+		}
+		text, _ := back.conn.take()
+		if n := strings.Count(text, `"type":"snapshot"`); n != 2 || strings.Contains(text, "hall") {
+			t.Errorf("it was told %q, want the two rooms that it holds", text)
+		}
+		back.st.take(&wire.Message{Type: wire.MessageLeave, Room: "kitchen"})
+		if here := one.here("kitchen"); len(here) != 0 {
+			t.Errorf("after a leave %q are in the kitchen", here)
+		}
+	})
+}
+
 // What is done for who was turned away may be done late, when the client has come
 // back already: it is shown its rooms all the same.
 func TestWhoIsBackAfterBeingTurnedAwayIsShownTheRooms(t *testing.T) {

@@ -217,7 +217,11 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 			entries = append(entries, entry{room: s.id}) // a lease that it holds besides
 		}
 	}
+	found := a.proto == protocolWS && c.moved && !c.leaseless
 	c.mu.Unlock()
+	if found {
+		o.find(ctx, entries)
+	}
 	for _, e := range entries {
 		r := h.watch(ctx, e.room)
 		o.rooms = append(o.rooms, r)
@@ -250,6 +254,27 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 		return nil, barred
 	}
 	return o, nil
+}
+
+// find grants again what a WebSocket from another node holds in the rooms where its
+// user is, besides known: its address names none. What cannot be found now is entered
+// when the client joins it.
+func (o *opening) find(ctx context.Context, known []entry) {
+	at, err := o.c.h.whereabouts(ctx, []rollcall.UserID{o.c.user})
+	if err != nil {
+		return
+	}
+	for _, there := range at.Users[0].Rooms {
+		if names(known, there.Room) {
+			continue
+		}
+		r := o.c.h.watch(ctx, there.Room)
+		if _, err := o.c.grant(ctx, entry{room: r.id, resume: true}); err != nil {
+			r.release() // the lease is of another connection of the user
+			continue
+		}
+		o.rooms = append(o.rooms, r)
+	}
 }
 
 // bar leaves out the last room, from which the user is banned: an EventSource
