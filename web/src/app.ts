@@ -83,6 +83,7 @@ function renderCount(shown: Room): void {
     : alone
       ? 'Only you, so far'
       : `${number.format(count)} ${count === 1 ? 'person' : 'people'} here`
+  find('meet').hidden = !known || !alone
   const hidden = shown.mode.get() === 'counts' ? count - visible(shown).length : 0
   find('more').hidden = hidden <= 0
   find('more').textContent = hidden > 0 ? `and ${number.format(hidden)} more` : ''
@@ -138,7 +139,10 @@ function label(): void {
   find<HTMLInputElement>('name').value = guest.name
   find<HTMLInputElement>('goto').value = place
   find<HTMLAnchorElement>('same').href = location.href
-  find<HTMLAnchorElement>('other').href = roomAddress(location, place, newUser())
+  for (const link of ['other', 'meet']) {
+    find<HTMLAnchorElement>(link).href = roomAddress(location, place, newUser())
+  }
+  find('watch').textContent = `rollcall watch '${place.replaceAll("'", "'\\''")}' --url ${location.origin}`
   find('curl').textContent =
     `curl -N '${location.origin}/v1/rooms/${encodeURIComponent(place)}/stream?observe=1'`
 }
