@@ -88,6 +88,11 @@ describe.each(both)('over %s', (transport) => {
       expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(tabs.length).fill('connected'))
       expect(connections()).toEqual([connection])
     }
+    const late = open({ transport })
+    tabs.push(late)
+    const room = late.client.enter('r')
+    await world.pass(1_000)
+    expect(users(room)).toEqual(['ana', 'watcher'])
     await world.pass(40_000)
     expect(events).toEqual(['join ana'])
     for (const { client } of tabs) client.close()

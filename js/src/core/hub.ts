@@ -58,7 +58,9 @@ export class Hub {
     this.#open = open
     this.#resign = resign
     this.#heardAt = request.environment.now()
-    this.#upstream = this.#connect(request)
+    // Whatever this tab knows of its rooms: those that come later will need all of it.
+    const entries = request.entries.map((entry) => ({ ...entry, since: null }))
+    this.#upstream = this.#connect({ ...request, entries })
     this.#post('*', 'hub')
   }
 
