@@ -1,5 +1,6 @@
 import type { Tabs } from './environment.ts'
 import type { Frame, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
+import { LiveSignals } from './livesignals.ts'
 import type { Status } from './member.ts'
 import { emptyRoster, type Roster, reduce } from './roster.ts'
 import { type Post, pack } from './shared.ts'
@@ -40,6 +41,7 @@ export class Hub {
   #upstream: Stream
   readonly #known = new Map<string, Tab>()
   readonly #rosters = new Map<string, Roster>()
+  readonly #signals = new Map<string, LiveSignals>()
   readonly #stops = new Map<string, () => void>()
   readonly #timers = new Set<unknown>()
   readonly #open: OpenStream
@@ -160,7 +162,10 @@ export class Hub {
     }
     const roster = this.#rosters.get(room)
     if (!this.#upstream.snapshot(room) && roster !== undefined) {
-      this.#post(from, 'frames', { frames: [stateOf(room, roster)] })
+      const frames: Frame[] = [stateOf(room, roster)]
+      const signals = this.#signals.get(room)
+      if (signals !== undefined) frames.push(signals.frame(room, this.#request.environment.now()))
+      this.#post(from, 'frames', { frames })
     }
     if (wish.observe) return fine
     const data = wish.data === null ? {} : { data: wish.data, replace: true }
@@ -211,7 +216,12 @@ export class Hub {
         const [to = '', page] = String(frame.fields.page).split('.')
         this.#post(to, 'frames', { frames: [{ ...frame, fields: { ...frame.fields, page } }] })
         continue
+      } else if (frame.type === 'signals') {
+        const signals = this.#signals.get(frame.room) ?? new LiveSignals()
+        this.#signals.set(frame.room, signals)
+        signals.take(frame.fields, this.#heardAt)
       } else if (isRoster(frame)) {
+        if (frame.type !== 'diff' && frame.type !== 'count') this.#signals.delete(frame.room)
         const { roster, gap } = reduce(this.#rosters.get(frame.room) ?? emptyRoster, frame, 0, true)
         if (gap === null) this.#rosters.set(frame.room, roster)
         else this.#rosters.delete(frame.room)
@@ -228,6 +238,7 @@ export class Hub {
     this.#tellRooms()
     if (left.length === 0) {
       this.#rosters.delete(room)
+      this.#signals.delete(room)
       this.#upstream.tell({ type: 'leave', room })
     } else if (left.every(({ observe }) => observe)) {
       // Only a new stream turns a member into an observer.

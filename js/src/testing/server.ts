@@ -162,13 +162,10 @@ export class FakeServer {
     this.refresh(room, null, connection)
     const since = ask.since as { epoch: string; version: number } | undefined
     const current = since?.epoch === held.epoch && since.version === before && before === held.version
-    const frame = current
-      ? { type: 'resumed', room, epoch: held.epoch, version: held.version }
-      : this.snapshot(room)
-    const live = [...held.signals.values()]
-    // A snapshot replaces everything, so nothing need be said of nothing.
-    const signals = live.length > 0 || current ? [this.#signals(room, live, true)] : []
-    connection.port?.send([frame, ...signals])
+    const resumed = { type: 'resumed', room, epoch: held.epoch, version: held.version }
+    connection.port?.send(
+      current ? [resumed, this.#signals(room, [...held.signals.values()], true)] : this.state(room),
+    )
     return held.members.get(connection.user) ?? null
   }
 
@@ -292,6 +289,12 @@ export class FakeServer {
     const settling = this.options.settlingMs > 0 ? { settlingMs: this.options.settlingMs } : {}
     const who = mode === 'full' ? { members: list.reverse() } : { sample: list.slice(0, 12) }
     return { type, room: id, epoch, version, mode, count: members.size, ...who, ...settling }
+  }
+
+  /** All of a room: who is there, and the signals that live. Of no signals nothing need be said. */
+  state(id: string): object[] {
+    const live = [...this.room(id).signals.values()]
+    return [this.snapshot(id), ...(live.length > 0 ? [this.#signals(id, live, true)] : [])]
   }
 
   broadcast(id: string, frame: object, except: FakeConnection | null = null): void {

@@ -39,7 +39,7 @@ export function takeMessage(server: FakeServer, connection: FakeConnection, text
         answer({})
         break
       case 'snapshot':
-        connection.port?.send([server.snapshot(message.room)])
+        connection.port?.send(server.state(message.room))
         break
       case 'ping':
         connection.port?.send([{ type: 'pong' }])
