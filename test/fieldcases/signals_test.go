@@ -146,6 +146,39 @@ func TestA26FloodOfCursorsIsMerged(t *testing.T) {
 	})
 }
 
+// TestA26WhoMovesIsAnsweredAndGoes: among many who move all the time, what else one
+// of them says is heard, and its end is seen.
+func TestA26WhoMovesIsAnsweredAndGoes(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, harness.Config{Lease: 20 * time.Second, Beat: 6 * time.Second})
+	w := s.Watch(t, harness.WS, room)
+	var members []*harness.Client
+	for i := range 16 {
+		members = append(members, joined(t, s, harness.WS, w, in(fmt.Sprintf("u%d", i))))
+	}
+	asks, leaves, closes := members[0], members[1], members[2]
+	for n := range 20 {
+		for _, c := range members {
+			c.Point(room, fmt.Sprintf(`{"kind":"cursor","data":%d}`, n))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if r := asks.Set(room, `{"data":{"page":"2"}}`); !r.OK {
+		t.Errorf("a set of somebody who moves: %s", r.Raw)
+	}
+	leaves.Leave(room)
+	closes.Close()
+	w.Until(soon, "two have gone", func() bool { return gone(w, "u1")() && gone(w, "u2")() })
+	for _, c := range []*harness.Client{leaves, closes} {
+		if got := w.Shows(room, c, "cursor"); got != "" {
+			t.Errorf("of somebody who has gone: %s", got)
+		}
+	}
+	w.Until(soon, "the last position", shows(w, asks, "cursor", "19"))
+	sawOnly(t, w, "u1", 1, 1)
+	sawOnly(t, w, "u2", 1, 1)
+}
+
 // TestA27SignalsOverTheLimitAreRefused: with the limit, and everything stays.
 func TestA27SignalsOverTheLimitAreRefused(t *testing.T) {
 	harness.Worlds(t, harness.Config{}, func(t *testing.T, s *harness.Server, over harness.Transport) {
