@@ -13,7 +13,7 @@ import { type Readable, Store } from './store.ts'
 import type { Entry, Share, Stream } from './stream.ts'
 import type { TransportOption } from './transport.ts'
 import type { Watched } from './watched.ts'
-import { checkUsers, maxWatched, nobodyOnline, type Online } from './window.ts'
+import { checkUsers, maxWatched, nobodyOnline, type Online, watch } from './window.ts'
 
 export interface ClientOptions {
   /** Where the server is: `https://presence.example.com`; default: where the page came from. */
@@ -35,11 +35,6 @@ export interface ClientOptions {
   readonly connectTimeoutMs?: number
 }
 
-interface Shared {
-  readonly presence: Presence
-  readonly rooms: Set<Room>
-}
-
 /** One connection to one server, shared by all rooms that are entered through it. */
 export class Client {
   /** initial, connecting, connected, reconnecting or disconnected. */
@@ -48,7 +43,7 @@ export class Client {
   error: RollcallError | null = null
   readonly #environment: Environment
   readonly #connection: Connection
-  readonly #shared = new Map<string, Shared>()
+  readonly #rooms = new Map<string, Presence>()
   /** Closes what `online` opened. */
   readonly #watches = new Set<() => void>()
   #online: Watched<Status, ReadonlyMap<string, Status>> | null = null
@@ -76,7 +71,7 @@ export class Client {
         onFrames: (frames) => this.#receive(frames),
         onDown: (error) => this.#down(error),
         onActivity: () => {
-          for (const { presence } of this.#shared.values()) presence.statusChanged()
+          for (const presence of this.#rooms.values()) presence.statusChanged()
         },
       },
     )
@@ -91,18 +86,17 @@ export class Client {
       throw invalid(`status must be active, idle or away, not ${JSON.stringify(options.status)}`)
     }
     const observe = options.observe === true
-    const known = this.#shared.get(room)
-    const presence = known?.presence ?? this.#newPresence(room, observe)
+    const known = this.#rooms.get(room)
+    const presence = known ?? new Presence(room, observe, this.#connection)
     // Checked before anything is entered: a call that throws leaves nothing behind.
     if (options.data !== undefined && !observe) presence.set(options.data, false)
     if (options.status !== undefined) presence.desired.setStatus(options.status)
-    const shared = known ?? { presence, rooms: new Set() }
-    this.#shared.set(room, shared)
+    this.#rooms.set(room, presence)
     const revives = !presence.wanted
     if (revives) presence.revive()
     const joins = known === undefined || revives || (!observe && presence.desired.present())
-    const entry = new Room(presence, () => this.#leave(room, shared, entry))
-    shared.rooms.add(entry)
+    const entry = new Room(presence, () => this.#leave(presence, entry))
+    presence.entries.add(entry)
     if (joins) this.#join(presence)
     else presence.statusChanged()
     return entry
@@ -114,23 +108,17 @@ export class Client {
     const set = checkUsers(users, maxWatched)
     const { report } = this.#environment
     const store = new Store(nobodyOnline, report)
-    let end: (() => void) | null = null
-    const close = () => {
-      if (!this.#watches.delete(close)) return
-      end?.()
-      if (this.#idle()) this.#connection.stop('initial')
-    }
-    this.#watches.add(close)
-    parts.windows.use(({ newOnline }) => {
-      this.#online ??= newOnline({
-        environment: this.#environment,
-        ask: (users) => this.#connection.stream?.ask({ type: 'users', users }) ?? null,
-        fail: report,
-      })
-      if (this.#watches.has(close)) end = this.#online.open(set, store)
-    }, report)
+    const fetch = (open: (start: () => () => void) => void) =>
+      parts.windows.use(({ newOnline }) => {
+        this.#online ??= newOnline(this.#connection)
+        const online = this.#online
+        open(() => online.open(set, store))
+      }, report)
+    const online = watch(store, this.#watches, fetch, () => {
+      if (this.#isIdle) this.#connection.stop('initial')
+    })
     this.#wake()
-    return Object.assign(store, { close })
+    return online
   }
 
   /** Leaves every room and closes the connection, for good. */
@@ -138,22 +126,10 @@ export class Client {
     if (this.#closed) return
     this.#closed = true
     for (const close of this.#watches) close()
-    for (const { rooms } of [...this.#shared.values()]) {
-      for (const room of [...rooms]) room.leave()
+    for (const { entries } of [...this.#rooms.values()]) {
+      for (const entry of [...entries]) entry.leave()
     }
     this.#connection.stop('disconnected')
-  }
-
-  #newPresence(room: string, observe: boolean): Presence {
-    return new Presence(room, observe, {
-      environment: this.#environment,
-      connection: this.#connection.state,
-      activity: () => this.#connection.status,
-      stream: () => this.#connection.stream,
-      connectionId: () => this.#connection.id,
-      user: () => this.#connection.user,
-      reopen: () => this.#connection.reopen(),
-    })
   }
 
   #join(presence: Presence): void {
@@ -166,8 +142,8 @@ export class Client {
     this.#wake()
   }
 
-  #idle(): boolean {
-    return this.#shared.size === 0 && this.#watches.size === 0
+  get #isIdle(): boolean {
+    return this.#rooms.size === 0 && this.#watches.size === 0
   }
 
   #wake(): void {
@@ -177,18 +153,18 @@ export class Client {
     this.#starting = true
     Promise.resolve().then(() => {
       this.#starting = false
-      if (!this.#idle()) this.#start()
+      if (!this.#isIdle) this.#start()
     })
   }
 
-  #leave(room: string, shared: Shared, entry: Room): void {
-    shared.rooms.delete(entry)
+  #leave(presence: Presence, entry: Room): void {
+    const { room, entries, wanted } = presence
+    entries.delete(entry)
     // Only the last entry leaves, and only if the room was not entered anew under the same name.
-    if (shared.rooms.size > 0 || this.#shared.get(room) !== shared) return
-    this.#shared.delete(room)
-    const { wanted } = shared.presence
-    shared.presence.close()
-    if (this.#idle()) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
+    if (entries.size > 0 || this.#rooms.get(room) !== presence) return
+    this.#rooms.delete(room)
+    presence.close()
+    if (this.#isIdle) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
     else if (wanted) this.#connection.stream?.tell({ type: 'leave', room })
   }
 
@@ -202,7 +178,7 @@ export class Client {
   }
 
   #wanted(): Presence[] {
-    return [...this.#shared.values()].map(({ presence }) => presence).filter(({ wanted }) => wanted)
+    return [...this.#rooms.values()].filter(({ wanted }) => wanted)
   }
 
   #ready(stream: Stream, _ready: ReadyFrame, resumed: boolean): void {
@@ -220,11 +196,11 @@ export class Client {
     const touched = new Set<Presence>()
     for (const frame of frames) {
       if (frame.type === 'health') {
-        for (const { presence } of this.#shared.values()) presence.setStore(frame.store, frame.staleMs)
+        for (const presence of this.#rooms.values()) presence.setStore(frame.store, frame.staleMs)
       } else if (frame.type === 'users') {
         this.#online?.apply(frame.fields)
       } else if ('room' in frame) {
-        const presence = this.#shared.get(frame.room)?.presence
+        const presence = this.#rooms.get(frame.room)
         if (presence === undefined) continue
         if (frame.type === 'ended') {
           presence.end(frame.reason)
@@ -238,12 +214,12 @@ export class Client {
     // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
     if (touched.size > 0) return
     this.#online?.poke()
-    for (const { presence } of this.#shared.values()) presence.poke()
+    for (const presence of this.#rooms.values()) presence.poke()
   }
 
   #down(error: RollcallError | null): void {
     this.error = error
     this.#online?.down()
-    for (const { presence } of this.#shared.values()) presence.down(error)
+    for (const presence of this.#rooms.values()) presence.down(error)
   }
 }

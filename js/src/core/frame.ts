@@ -13,103 +13,156 @@ export interface Leave {
   readonly reason: LeaveReason | null
 }
 
-export interface StateFrame {
-  readonly type: 'snapshot' | 'mode'
-  readonly room: string
-  readonly epoch: string
-  readonly version: number
-  readonly mode: Mode
-  readonly count: number
-  readonly members: readonly Member[]
-  readonly sample: readonly Member[]
-  /** 0 = the store is sure of what it says. */
-  readonly settlingMs: number
-}
+/** An object from the wire, with nothing known of it. */
+export type Raw = { readonly [key: string]: unknown }
 
-export interface ResumedFrame {
-  readonly type: 'resumed'
-  readonly room: string
-  readonly epoch: string
-  readonly version: number
-}
+/**
+ * Reads one field of a frame; undefined = the frame cannot be read without it. `room` stands in where a
+ * stream of a single room leaves it out.
+ */
+type Read<T> = (value: unknown, raw: Raw, room: string | null) => T | undefined
 
-export interface DiffFrame {
-  readonly type: 'diff'
-  readonly room: string
-  readonly prev: number
-  readonly version: number
-  readonly count: number | null
-  readonly join: readonly Member[]
-  readonly update: readonly Member[]
-  readonly leave: readonly Leave[]
-}
-
-export interface CountFrame {
-  readonly type: 'count'
-  readonly room: string
-  readonly version: number
-  readonly count: number
-  readonly sample: readonly Member[] | null
-}
-
+const room: Read<string> = (value, _, fallback) => toText(value) || (fallback ?? undefined)
+const string: Read<string> = (value) => (typeof value === 'string' ? value : undefined)
+const whole: Read<number> = (value) => natural(value) ?? undefined
 /** What is read where it is used, by code that is fetched when it is needed. */
-export interface UnreadFrame {
-  readonly type: 'signals' | 'page' | 'contacts'
-  readonly room: string
-  readonly fields: Raw
+const fields: Read<Raw> = (_, raw) => raw
+const ms =
+  (otherwise: number): Read<number> =>
+  (value) =>
+    positive(value) ?? otherwise
+
+/** A list of which every item can be read; what is no list is an empty one. */
+function all<T>(read: (item: unknown) => T | null): Read<readonly T[]> {
+  return (value) => {
+    const list = toList(value).map(read)
+    return list.includes(null) ? undefined : (list as T[])
+  }
 }
 
+const state = {
+  room,
+  epoch: string,
+  version: whole,
+  mode: ((value, { members }) =>
+    value === 'counts' ? value : Array.isArray(members) ? 'full' : undefined) as Read<Mode>,
+  count: ((value, { mode, members }) =>
+    natural(value) ?? (mode === 'counts' ? 0 : toMembers(members).length)) as Read<number>,
+  members: ((value, { mode }) => (mode === 'counts' ? [] : toMembers(value))) as Read<readonly Member[]>,
+  sample: ((value, { mode }) => (mode === 'counts' ? toMembers(value) : [])) as Read<readonly Member[]>,
+  /** 0 = the store is sure of what it says. */
+  settlingMs: ms(0),
+}
+
+const unread = { room, fields }
+
+/** The frames by type, and how their fields are read. */
+const shapes = {
+  snapshot: state,
+  mode: state,
+  resumed: { room, epoch: string, version: whole },
+  diff: {
+    room,
+    prev: whole,
+    version: ((value, { prev }) =>
+      Number(prev) < Number(value) ? whole(value, {}, null) : undefined) as Read<number>,
+    count: natural as Read<number | null>,
+    join: all(toMember),
+    update: all(toMember),
+    leave: all(toLeave),
+  },
+  count: {
+    room,
+    version: whole,
+    count: whole,
+    sample: ((value) => (Array.isArray(value) ? toMembers(value) : null)) as Read<readonly Member[] | null>,
+  },
+  ended: { room, reason: toText as Read<string> },
+  signals: unread,
+  page: unread,
+  contacts: unread,
+  users: { fields },
+  ready: {
+    connection: string,
+    resume: toText as Read<string>,
+    user: string,
+    leaseMs: ms(30_000),
+    beatMs: ms(9_000),
+  },
+  beat: { n: natural as Read<number | null> },
+  pong: {},
+  health: {
+    store: ((value) => (value === 'degraded' ? value : 'ok')) as Read<'ok' | 'degraded'>,
+    staleMs: ms(0),
+  },
+  expiring: { inMs: ms(0) },
+  bye: {
+    reason: toText as Read<string>,
+    // Only an explicit null forbids the way back; a missing hint leaves the client its own back-off.
+    reconnectMs: ((value) => (value === null ? null : (positive(value) ?? 0))) as Read<number | null>,
+  },
+  ok: { id: whole, fields },
+  error: {
+    id: natural as Read<number | null>,
+    code: ((value) => toText(value) || 'error') as Read<string>,
+    message: ((value, { code }) => toText(value) || toText(code)) as Read<string>,
+    retry: ((value) => value === true) as Read<boolean>,
+  },
+}
+
+type Shapes = typeof shapes
+type Type = keyof Shapes
+export type FrameOf<T extends Type> = T extends Type
+  ? { readonly type: T } & {
+      readonly [F in keyof Shapes[T]]: Shapes[T][F] extends Read<infer V> ? V : never
+    }
+  : never
+
+export type Frame = FrameOf<Type>
+export type ReadyFrame = FrameOf<'ready'>
+export type StateFrame = FrameOf<'snapshot' | 'mode'>
+export type ResumedFrame = FrameOf<'resumed'>
+export type DiffFrame = FrameOf<'diff'>
+export type CountFrame = FrameOf<'count'>
+export type UnreadFrame = FrameOf<'signals' | 'page' | 'contacts'>
 /** Frames that change what is known of one room. */
 export type RosterFrame = StateFrame | ResumedFrame | DiffFrame | CountFrame
 
-export interface ReadyFrame {
-  readonly type: 'ready'
-  readonly connection: string
-  readonly resume: string
-  readonly user: string
-  readonly leaseMs: number
-  readonly beatMs: number
+/** A diff that cannot be read comes as one that fits nobody: to drop it would leave a silent room wrong. */
+const misfit = {
+  prev: -1,
+  version: Number.MAX_SAFE_INTEGER,
+  count: null,
+  join: [],
+  update: [],
+  leave: [],
 }
-
-export type Frame =
-  | RosterFrame
-  | ReadyFrame
-  | UnreadFrame
-  | { readonly type: 'users'; readonly fields: Raw }
-  | { readonly type: 'ended'; readonly room: string; readonly reason: string }
-  | { readonly type: 'beat'; readonly n: number | null }
-  | { readonly type: 'health'; readonly store: 'ok' | 'degraded'; readonly staleMs: number }
-  | { readonly type: 'expiring'; readonly inMs: number }
-  | { readonly type: 'bye'; readonly reason: string; readonly reconnectMs: number | null }
-  | { readonly type: 'pong' }
-  | { readonly type: 'ok'; readonly id: number; readonly fields: Raw }
-  | {
-      readonly type: 'error'
-      readonly id: number | null
-      readonly code: string
-      readonly message: string
-      readonly retry: boolean
-    }
-
-/** An object from the wire, with nothing known of it. */
-export type Raw = { readonly [key: string]: unknown }
 
 /** Decodes one WebSocket message: an object or an array of objects. Never throws. */
 export function decodeFrames(text: string): Frame[] {
   const value = parse(text)
-  const list = Array.isArray(value) ? value : [value]
-  const frames: Frame[] = []
-  for (const item of list) {
-    const frame = isRaw(item) ? toFrame(item.type, item, null) : null
-    if (frame !== null) frames.push(frame)
-  }
-  return frames
+  return (Array.isArray(value) ? value : [value])
+    .map((item) => (isRaw(item) ? toFrame(item.type, item, null) : null))
+    .filter((frame) => frame !== null)
 }
 
 /** Decodes one SSE event. `room` stands in where a stream of a single room leaves it out. */
 export function decodeEvent(event: string, data: string, room: string | null): Frame | null {
   const value = parse(data)
   return isRaw(value) ? toFrame(event, value, room) : null
+}
+
+function toFrame(type: unknown, raw: Raw, fallback: string | null): Frame | null {
+  if (typeof type !== 'string' || !Object.hasOwn(shapes, type)) return null
+  const frame: { [field: string]: unknown } = { type }
+  for (const [field, read] of Object.entries<Read<unknown>>(shapes[type as Type])) {
+    const value = read(raw[field], raw, fallback)
+    if (value === undefined) {
+      return type === 'diff' && frame.room ? { type, room: frame.room as string, ...misfit } : null
+    }
+    frame[field] = value
+  }
+  return frame as Frame
 }
 
 /** A member as it came, or null. Keys that are not ours are dropped, so equality stays cheap. */
@@ -122,143 +175,18 @@ export function toMember(value: unknown): Member | null {
     info: toObject(info),
     status: isStatus(status) ? status : ('active' satisfies Status),
     connections: natural(connections) ?? 1,
-    since: typeof since === 'number' && Number.isFinite(since) ? since : 0,
+    since: Number.isFinite(since) ? (since as number) : 0,
     data: toObject(data),
   }
 }
 
-function toFrame(type: unknown, raw: Raw, fallbackRoom: string | null): Frame | null {
-  const room = typeof raw.room === 'string' && raw.room !== '' ? raw.room : fallbackRoom
-  switch (type) {
-    case 'snapshot':
-    case 'mode':
-      return room === null ? null : toState(type, room, raw)
-    case 'resumed': {
-      const version = natural(raw.version)
-      if (room === null || version === null || typeof raw.epoch !== 'string') return null
-      return { type, room, epoch: raw.epoch, version }
-    }
-    case 'diff':
-      return room === null ? null : toDiff(room, raw)
-    case 'count': {
-      const version = natural(raw.version)
-      const count = natural(raw.count)
-      if (room === null || version === null || count === null) return null
-      return { type, room, version, count, sample: Array.isArray(raw.sample) ? toMembers(raw.sample) : null }
-    }
-    case 'signals':
-    case 'page':
-    case 'contacts':
-      return room === null ? null : { type, room, fields: raw }
-    case 'ended':
-      return room === null ? null : { type, room, reason: toText(raw.reason) }
-    default:
-      return toConnectionFrame(type, raw)
-  }
+function toLeave(value: unknown): Leave | null {
+  if (!isRaw(value) || typeof value.user !== 'string') return null
+  const reason = value.reason as LeaveReason
+  return { user: value.user, reason: reasons.includes(reason) ? reason : null }
 }
 
-/** Frames about the connection itself, which name no room. */
-function toConnectionFrame(type: unknown, raw: Raw): Frame | null {
-  switch (type) {
-    case 'ready': {
-      const { connection, resume, user } = raw
-      if (typeof connection !== 'string' || typeof user !== 'string') return null
-      return {
-        type,
-        connection,
-        resume: toText(resume),
-        user,
-        leaseMs: positive(raw.leaseMs) ?? 30_000,
-        beatMs: positive(raw.beatMs) ?? 9_000,
-      }
-    }
-    case 'beat':
-      return { type, n: natural(raw.n) }
-    case 'health':
-      return {
-        type,
-        store: raw.store === 'degraded' ? 'degraded' : 'ok',
-        staleMs: positive(raw.staleMs) ?? 0,
-      }
-    case 'expiring':
-      return { type, inMs: positive(raw.inMs) ?? 0 }
-    case 'bye':
-      // Only an explicit null forbids the way back; a missing hint leaves the client its own back-off.
-      return {
-        type,
-        reason: toText(raw.reason),
-        reconnectMs: raw.reconnectMs === null ? null : (positive(raw.reconnectMs) ?? 0),
-      }
-    case 'pong':
-      return { type }
-    case 'users':
-      return { type, fields: raw }
-    case 'ok': {
-      const id = natural(raw.id)
-      return id === null ? null : { type, id, fields: raw }
-    }
-    case 'error':
-      return {
-        type,
-        id: natural(raw.id),
-        code: toText(raw.code) || 'error',
-        message: toText(raw.message) || toText(raw.code),
-        retry: raw.retry === true,
-      }
-    default:
-      return null
-  }
-}
-
-function toState(type: 'snapshot' | 'mode', room: string, raw: Raw): StateFrame | null {
-  const version = natural(raw.version)
-  if (version === null || typeof raw.epoch !== 'string') return null
-  const mode: Mode = raw.mode === 'counts' ? 'counts' : 'full'
-  if (mode === 'full' && !Array.isArray(raw.members)) return null
-  const members = mode === 'full' ? toMembers(raw.members) : []
-  return {
-    type,
-    room,
-    epoch: raw.epoch,
-    version,
-    mode,
-    count: natural(raw.count) ?? members.length,
-    members,
-    sample: mode === 'counts' ? toMembers(raw.sample) : [],
-    settlingMs: positive(raw.settlingMs) ?? 0,
-  }
-}
-
-/** A diff that cannot be read, in whole or in part, comes as one that fits nobody: to drop it would
- * leave a silent room wrong. */
-function toDiff(room: string, raw: Raw): DiffFrame {
-  const prev = natural(raw.prev)
-  const version = natural(raw.version)
-  const join = toMembers(raw.join)
-  const update = toMembers(raw.update)
-  const leave: Leave[] = []
-  for (const item of toList(raw.leave)) {
-    if (!isRaw(item) || typeof item.user !== 'string') continue
-    leave.push({ user: item.user, reason: toReason(item.reason) })
-  }
-  const whole =
-    join.length === toList(raw.join).length &&
-    update.length === toList(raw.update).length &&
-    leave.length === toList(raw.leave).length
-  if (prev === null || version === null || version <= prev || !whole) {
-    return {
-      type: 'diff',
-      room,
-      prev: -1,
-      version: Number.MAX_SAFE_INTEGER,
-      count: null,
-      join: [],
-      update: [],
-      leave: [],
-    }
-  }
-  return { type: 'diff', room, prev, version, count: natural(raw.count), join, update, leave }
-}
+const reasons: readonly LeaveReason[] = ['left', 'closed', 'expired', 'kicked', 'revoked']
 
 /** What is no list is an empty one. */
 export function toList(value: unknown): readonly unknown[] {
@@ -269,19 +197,6 @@ export function toMembers(value: unknown): Member[] {
   return toList(value)
     .map(toMember)
     .filter((member) => member !== null)
-}
-
-function toReason(value: unknown): LeaveReason | null {
-  switch (value) {
-    case 'left':
-    case 'closed':
-    case 'expired':
-    case 'kicked':
-    case 'revoked':
-      return value
-    default:
-      return null
-  }
 }
 
 function parse(text: string): unknown {
@@ -305,9 +220,9 @@ export function toText(value: unknown): string {
 }
 
 export function natural(value: unknown): number | null {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null
 }
 
 export function positive(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
+  return Number.isFinite(value) && (value as number) >= 0 ? (value as number) : null
 }

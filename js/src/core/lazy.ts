@@ -7,7 +7,6 @@ export class Lazy<T> {
   value: T | null = null
   readonly #import: () => Promise<T>
   #loading: Promise<T> | null = null
-  #waiting: { run(value: T): void; fail(error: unknown): void }[] = []
 
   constructor(load: () => Promise<T>) {
     this.#import = load
@@ -15,34 +14,23 @@ export class Lazy<T> {
 
   /** Fetches it, once. After a failure the next call tries again. */
   load(): Promise<T> {
-    this.#loading ??= this.#import().then(
-      (value) => {
-        this.value = value
-        for (const { run } of this.#take()) run(value)
-        return value
-      },
-      (error) => {
-        this.#loading = null
-        for (const { fail } of this.#take()) fail(error)
-        throw error
-      },
-    )
+    if (this.#loading === null) {
+      this.#loading = this.#import()
+      this.#loading.then(
+        (value) => {
+          this.value = value
+        },
+        () => {
+          this.#loading = null
+        },
+      )
+    }
     return this.#loading
   }
 
+  /** `fail` is told why the code is not here, or what `run` threw when nobody was there any more to catch it. */
   use(run: (value: T) => void, fail: (error: unknown) => void): void {
-    if (this.value !== null) {
-      run(this.value)
-      return
-    }
-    this.#waiting.push({ run, fail })
-    // Whoever waits is told of a failure.
-    this.load().catch(() => {})
-  }
-
-  #take() {
-    const waiting = this.#waiting
-    this.#waiting = []
-    return waiting
+    if (this.value === null) this.load().then(run).catch(fail)
+    else run(this.value)
   }
 }

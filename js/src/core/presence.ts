@@ -1,15 +1,15 @@
-import type { ConnectionState } from './connection.ts'
+import type { Connection, ConnectionState } from './connection.ts'
 import { Desired } from './desired.ts'
 import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
 import { type Mode, type RosterFrame, toList, toMember, type UnreadFrame } from './frame.ts'
-import { type JsonObject, type LeaveReason, type Member, type Status, sameJson } from './member.ts'
-import type { RosterPage } from './page.ts'
+import { type JsonObject, type LeaveReason, type Member, sameJson } from './member.ts'
 import { parts } from './parts.ts'
+import type { Room } from './room.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
 import type { Signals, SignalTable } from './signals.ts'
-import { type Readable, type Report, Store } from './store.ts'
+import { type Readable, Store } from './store.ts'
 import type { Answer, Entry, Message, Stream } from './stream.ts'
 import { Throttle } from './throttle.ts'
 import type { Windows } from './windows.ts'
@@ -55,18 +55,6 @@ export interface RoomStores {
   readonly health: Readable<Health>
 }
 
-/** What one room needs from its client. */
-export interface PresenceHost {
-  readonly environment: Environment
-  readonly connection: Readable<ConnectionState>
-  activity(): Status
-  stream(): Stream | null
-  connectionId(): string | null
-  user(): string | null
-  /** Only a new stream can bring the state of this room. */
-  reopen(): void
-}
-
 const setEveryMs = 100
 /** A room that was joined, or a snapshot that was asked for, answers well within this. */
 const answerMs = 3_000
@@ -100,8 +88,12 @@ export class Presence implements RoomStores {
   readonly mode: Store<Mode | null>
   readonly health: Store<Health>
   readonly connection: Readable<ConnectionState>
-  readonly #signalStores = new Map<string, Store<Signals>>()
-  readonly #host: PresenceHost
+  /** The stores of those who look on at signals, by kind. */
+  readonly signalStores = new Map<string, Store<Signals>>()
+  /** The entries that share this one. */
+  readonly entries = new Set<Room>()
+  readonly environment: Environment
+  readonly #connection: Connection
   readonly #throttle: Throttle
   #signals: SignalTable | null = null
   #windows: Windows | null = null
@@ -110,7 +102,7 @@ export class Presence implements RoomStores {
   /** Our own member from the answers to join and set: counts mode does not name us. */
   #own: Member | null = null
   #user: string | null = null
-  #connectionId: string | null = null
+  connectionId: string | null = null
   /** What we hold is the truth, as far as this stream has said. */
   #fresh = false
   /** A snapshot is on its way: the next one is right whatever its version. */
@@ -125,13 +117,15 @@ export class Presence implements RoomStores {
   #settleTimer: unknown = null
   #ended = false
 
-  constructor(room: string, observe: boolean, host: PresenceHost) {
-    const { report } = host.environment
+  constructor(room: string, observe: boolean, connection: Connection) {
+    const { environment } = connection.options
+    const { report } = environment
     this.room = room
     this.desired = new Desired(observe)
-    this.connection = host.connection
-    this.#host = host
-    this.#throttle = new Throttle(host.environment, setEveryMs, () => this.#flush())
+    this.connection = connection.state
+    this.environment = environment
+    this.#connection = connection
+    this.#throttle = new Throttle(environment, setEveryMs, () => this.#flush())
     this.events = new Emitter(report)
     this.self = new Store<Member | null>(null, report)
     this.others = new Store<readonly Member[]>([], report)
@@ -141,10 +135,6 @@ export class Presence implements RoomStores {
     this.data = new Store<JsonObject>({}, report)
     this.mode = new Store<Mode | null>(null, report)
     this.health = new Store(healthy, report)
-  }
-
-  get report(): Report {
-    return this.#host.environment.report
   }
 
   /** True while the room is wanted: not after the server ended our lease in it. */
@@ -158,7 +148,7 @@ export class Presence implements RoomStores {
     const claims = known && !this.#asked
     return {
       room: this.room,
-      wish: this.desired.wish(this.#host.activity()),
+      wish: this.desired.wish(this.#connection.status),
       since: claims ? { epoch, version } : null,
     }
   }
@@ -206,10 +196,9 @@ export class Presence implements RoomStores {
       this.#unread(frame)
       return
     }
-    const { environment } = this.#host
     const isState = frame.type === 'snapshot' || frame.type === 'mode'
     const before = this.#roster
-    const step = reduce(before, frame, environment.now(), isState && this.#asked)
+    const step = reduce(before, frame, this.environment.now(), isState && this.#asked)
     this.#take(step)
     if (step.gap !== null) {
       this.#repair(step.gap === 'behind' ? behindMs : 0)
@@ -225,13 +214,12 @@ export class Presence implements RoomStores {
 
   commit(): void {
     this.#throttle.poke()
-    const { environment } = this.#host
     // While we are cut off, nobody can tell who came back: the next snapshot decides.
-    if (this.#fresh) this.#take(settle(this.#roster, environment.now()))
+    if (this.#fresh) this.#take(settle(this.#roster, this.environment.now()))
     const { known, members, list, sample, count, mode } = this.#roster
-    const user = this.#host.user() ?? this.#user
+    const user = this.#connection.user ?? this.#user
     this.#user = user
-    this.#connectionId = this.#host.connectionId() ?? this.#connectionId
+    this.connectionId = this.#connection.id ?? this.connectionId
     const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
     const self = named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)
     const before = this.mode.get()
@@ -275,65 +263,54 @@ export class Presence implements RoomStores {
     this.#signals?.down()
     this.#windows?.down()
     this.health.set(this.#health({ error }))
-    if (error !== null) this.events.emit('error', { error })
+    if (error !== null) this.fail(error)
   }
 
   /** What others signal, by kind: the same store for the same kind. */
   signalsOf(kind: string): Store<Signals> {
-    const known = this.#signalStores.get(kind)
+    const known = this.signalStores.get(kind)
     if (known !== undefined) return known
-    const store = new Store<Signals>(silence, this.#host.environment.report)
-    this.#signalStores.set(kind, store)
-    this.withSignals(() => this.#showSignals())
+    const store = new Store<Signals>(silence, this.environment.report)
+    this.signalStores.set(kind, store)
+    this.withSignals((table) => table.tell())
     return store
   }
 
   /** Hands over the signals of this room, once their code is here. */
   withSignals(fn: (table: SignalTable) => void): void {
-    if (this.#signals !== null) {
-      fn(this.#signals)
-      return
-    }
     const late = parts.signals.value === null
     parts.signals.use(({ SignalTable }) => {
-      const { environment } = this.#host
-      this.#signals ??= new SignalTable({
-        environment,
-        stores: this.#signalStores,
-        send: (changes) => {
-          const stream = this.#current()
-          if (stream === null) return null
-          const messages = changes.map((change) => ({ type: 'signal' as const, room: this.room, ...change }))
-          return stream.ask(...messages).then((answer) => this.#signalled(stream, answer))
-        },
-        connection: () => this.#connectionId,
-        isPresent: (user) => this.#roster.mode === 'counts' || this.#roster.members.has(user),
-      })
-      if (!late) return fn(this.#signals)
-      try {
-        fn(this.#signals)
-      } catch (error) {
-        // Nobody is there any more to catch it.
-        environment.report(error)
-      }
-      this.#showSignals()
+      this.#signals ??= new SignalTable(this)
+      fn(this.#signals)
+      if (late) this.#signals.tell()
     }, this.#missing)
   }
 
   /** Hands over the pages and contacts of this room, once their code is here. */
   withWindows(fn: (windows: Windows) => void): void {
     parts.windows.use(({ Windows }) => {
-      this.#windows ??= new Windows(this.room, {
-        environment: this.#host.environment,
-        ask: (message) => this.#say(message),
-        fail: (error) => this.events.emit('error', { error }),
-      })
+      this.#windows ??= new Windows(this)
       fn(this.#windows)
     }, this.#missing)
   }
 
-  closePage(page: RosterPage): void {
-    this.#windows?.closePage(page)
+  fail(error: RollcallError): void {
+    this.events.emit('error', { error })
+  }
+
+  isPresent(user: string): boolean {
+    return this.#roster.mode === 'counts' || this.#roster.members.has(user)
+  }
+
+  /** The stream that was told of us here, if we are a member. */
+  get current(): Stream | null {
+    return this.desired.observe ? null : this.#told()
+  }
+
+  /** Null where there is nobody to tell yet: a new stream is told when it took us in. */
+  ask(message: Message): Promise<Answer> | null {
+    const stream = this.#told()
+    return stream === null || stream !== this.#joined ? null : stream.ask(message)
   }
 
   /** The server ended our lease here; nothing more comes of this room. */
@@ -374,47 +351,27 @@ export class Presence implements RoomStores {
   }
 
   #flush(): void {
-    const stream = this.#current()
+    const stream = this.current
     // Without a stream nothing is lost: the next one is told the whole.
     if (stream === null) return
-    const change = this.desired.take(this.#host.activity())
+    const change = this.desired.take(this.#connection.status)
     if (change !== null)
       void stream
         .ask({ type: 'set', room: this.room, ...change })
         .then((answer) => this.#answered(stream, answer))
   }
 
-  /** The stream that was told of us here, if we are a member. */
-  #current(): Stream | null {
-    return this.desired.observe ? null : this.#told()
-  }
-
   #told(): Stream | null {
-    const stream = this.#host.stream()
+    const stream = this.#connection.stream
     return stream === this.#stream && !this.#ended ? stream : null
   }
 
-  #showSignals(): void {
-    for (const tell of this.#signals?.show() ?? []) tell()
-  }
-
-  /** Null where there is nobody to tell yet: a new stream is told when it took us in. */
-  #say(message: Message): Promise<Answer> | null {
-    const stream = this.#told()
-    return stream === null || stream !== this.#joined ? null : stream.ask(message)
-  }
-
   readonly #missing = (error: unknown): void => {
-    this.events.emit('error', { error: new RollcallError('unreachable', textOf(error), true) })
-  }
-
-  #signalled(stream: Stream, answer: Answer): void {
-    if (answer.ok || answer.error.code === 'closed' || stream !== this.#current()) return
-    this.events.emit('error', { error: answer.error })
+    this.fail(error instanceof RollcallError ? error : new RollcallError('unreachable', textOf(error), true))
   }
 
   #answered(stream: Stream, answer: Answer): void {
-    if (this.#host.stream() !== stream || this.#ended) return
+    if (this.#connection.stream !== stream || this.#ended) return
     if (answer.ok) {
       this.#entered = true
       this.#own = toMember(answer.fields.member) ?? this.#own
@@ -425,7 +382,7 @@ export class Presence implements RoomStores {
     if (answer.error.code === 'closed') return
     if (!answer.error.retry) this.#clearRepair()
     this.health.set(this.#health({ error: answer.error }))
-    this.events.emit('error', { error: answer.error })
+    this.fail(answer.error)
   }
 
   #take(step: Step): void {
@@ -444,26 +401,26 @@ export class Presence implements RoomStores {
   /** Fetches the state anew after `ms`, unless it comes by itself or is on its way already. */
   #repair(ms: number): void {
     if (this.#asked && this.#repairTimer !== null) return
-    const wait = Math.max(ms, this.#askedAt + askEveryMs - this.#host.environment.now())
+    const wait = Math.max(ms, this.#askedAt + askEveryMs - this.environment.now())
     if (wait <= 0) this.#ask()
     else this.#expect(wait)
   }
 
   #ask(): void {
-    const stream = this.#host.stream()
+    const stream = this.#connection.stream
     if (stream === null) return
     this.#asked = true
-    this.#askedAt = this.#host.environment.now()
+    this.#askedAt = this.environment.now()
     this.#fresh = false
     if (stream.snapshot(this.room)) this.#expect(answerMs)
-    else this.#host.reopen()
+    else this.#connection.reopen()
   }
 
   #expect(ms: number): void {
     this.#clearRepair()
-    this.#repairTimer = this.#host.environment.setTimer(() => {
+    this.#repairTimer = this.environment.setTimer(() => {
       this.#repairTimer = null
-      const stream = this.#host.stream()
+      const stream = this.#connection.stream
       // A join that was refused for now, or never answered, is made again; else only the state is missing.
       if (stream !== null && !this.#entered) void this.join(stream, true)
       else this.#ask()
@@ -471,14 +428,14 @@ export class Presence implements RoomStores {
   }
 
   #clearRepair(): void {
-    if (this.#repairTimer !== null) this.#host.environment.clearTimer(this.#repairTimer)
+    if (this.#repairTimer !== null) this.environment.clearTimer(this.#repairTimer)
     this.#repairTimer = null
   }
 
   #settleLater(): void {
     const { settledAt } = this.#roster
     if (settledAt === null || !this.#fresh || this.#settleTimer !== null) return
-    const { now, setTimer } = this.#host.environment
+    const { now, setTimer } = this.environment
     const wait = Math.max(0, settledAt - now())
     this.#settleTimer = setTimer(() => {
       this.#settleTimer = null
@@ -487,7 +444,7 @@ export class Presence implements RoomStores {
   }
 
   #clearSettle(): void {
-    if (this.#settleTimer !== null) this.#host.environment.clearTimer(this.#settleTimer)
+    if (this.#settleTimer !== null) this.environment.clearTimer(this.#settleTimer)
     this.#settleTimer = null
   }
 

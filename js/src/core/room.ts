@@ -13,6 +13,7 @@ import {
   nobody,
   type Page,
   type PageOptions,
+  watch,
 } from './window.ts'
 
 export interface RoomOptions {
@@ -112,23 +113,23 @@ export class Room implements RoomStores {
     if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 200)) {
       throw invalid(`limit must be 1 to 200, not ${limit}`)
     }
-    const store = new Store(emptyPage, this.#presence.report)
+    const store = new Store(emptyPage, this.#presence.environment.report)
     let page: RosterPage | null = null
-    const use = (fn: (page: RosterPage) => void) =>
-      this.#presence.withWindows((windows) => {
-        if (!this.#stops.has(close)) return
-        page ??= windows.page(options, store)
-        fn(page)
-      })
-    const close = () => {
-      if (this.#stops.delete(close) && page !== null) this.#presence.closePage(page)
-    }
-    this.#stops.add(close)
-    use(() => {})
-    return Object.assign(store, {
-      next: () => use((page) => page.next()),
-      more: () => use((page) => page.more()),
-      close,
+    const opened = watch(store, this.#stops, (open) =>
+      this.#presence.withWindows((windows) =>
+        open(() => {
+          const opened = windows.page(options, store)
+          page = opened
+          return () => {
+            page = null
+            windows.closePage(opened)
+          }
+        }),
+      ),
+    )
+    return Object.assign(opened, {
+      next: () => this.#presence.withWindows(() => page?.next()),
+      more: () => this.#presence.withWindows(() => page?.more()),
     })
   }
 
@@ -136,16 +137,10 @@ export class Room implements RoomStores {
   contacts(users: readonly string[]): Contacts {
     this.#check()
     const set = checkUsers(users, maxContacts)
-    const store = new Store(nobody, this.#presence.report)
-    let end: (() => void) | null = null
-    const close = () => {
-      if (this.#stops.delete(close)) end?.()
-    }
-    this.#stops.add(close)
-    this.#presence.withWindows((windows) => {
-      if (this.#stops.has(close)) end = windows.contacts(set, store)
-    })
-    return Object.assign(store, { close })
+    const store = new Store(nobody, this.#presence.environment.report)
+    return watch(store, this.#stops, (open) =>
+      this.#presence.withWindows((windows) => open(() => windows.contacts(set, store))),
+    )
   }
 
   /** Listens until the returned function is called or the room is left. */

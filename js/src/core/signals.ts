@@ -1,8 +1,9 @@
 import type { Environment } from './environment.ts'
-import { invalid } from './error.ts'
+import { invalid, type RollcallError } from './error.ts'
 import { isRaw, positive, type Raw, toList } from './frame.ts'
 import { type Json, sameJson } from './member.ts'
 import type { Store } from './store.ts'
+import type { Stream } from './stream.ts'
 import { Throttle } from './throttle.ts'
 
 /*
@@ -42,16 +43,19 @@ export interface SignalChange extends SignalOptions {
 /** By connection. */
 export type Signals = ReadonlyMap<string, Signal>
 
+/** The room that the signals are of. */
 export interface SignalsHost {
+  readonly room: string
   readonly environment: Environment
   /** The stores of those who look on, by kind: made where they are asked for. */
-  readonly stores: ReadonlyMap<string, Store<Signals>>
-  /** Sends now, and tells when more may be sent; null where there is nobody to tell. */
-  send(changes: readonly SignalChange[]): Promise<void> | null
+  readonly signalStores: ReadonlyMap<string, Store<Signals>>
+  /** The stream that knows us here as a member, if there is one. */
+  readonly current: Stream | null
   /** Our own connection, whose signals we know already. */
-  connection(): string | null
+  readonly connectionId: string | null
   /** True where members have no names: then everyone is taken as present. */
   isPresent(user: string): boolean
+  fail(error: RollcallError): void
 }
 
 /** What one connection says; `data` null = no longer. */
@@ -176,10 +180,10 @@ export class SignalTable {
     const now = this.#host.environment.now()
     let next = Number.POSITIVE_INFINITY
     const tells: (() => void)[] = []
-    for (const kind of new Set([...this.#live.keys(), ...this.#host.stores.keys()])) {
+    for (const kind of new Set([...this.#live.keys(), ...this.#host.signalStores.keys()])) {
       const { seen, changesAt } = this.#visible(kind, now)
       next = Math.min(next, changesAt)
-      const store = this.#host.stores.get(kind)
+      const store = this.#host.signalStores.get(kind)
       if (store === undefined || sameSignals(store.get(), seen)) continue
       const tell = store.put(seen)
       if (tell) tells.push(tell)
@@ -208,16 +212,19 @@ export class SignalTable {
     this.#clearTimer()
   }
 
+  tell(): void {
+    for (const tell of this.show()) tell()
+  }
+
   /** What is to be seen of a kind, and when that may change by itself. What is over is forgotten. */
   #visible(kind: string, now: number): { readonly seen: Signals; readonly changesAt: number } {
-    const { connection: own, isPresent } = this.#host
     const of = this.#live.get(kind)
     const seen = new Map<string, Signal>()
     let changesAt = Number.POSITIVE_INFINITY
     for (const [connection, signal] of of ?? []) {
-      const here = isPresent(signal.user)
+      const here = this.#host.isPresent(signal.user)
       const endsAt = here ? signal.endsAt : Math.min(signal.endsAt, signal.at + overtakeMs)
-      if (endsAt <= now || connection === own()) of?.delete(connection)
+      if (endsAt <= now || connection === this.#host.connectionId) of?.delete(connection)
       else {
         changesAt = Math.min(changesAt, endsAt)
         if (here) seen.set(connection, signal)
@@ -253,13 +260,16 @@ export class SignalTable {
       const { change } = own
       changes.push(change.ttlMs === undefined ? change : { ...change, ttlMs: Math.ceil(own.endsAt - now) })
     }
-    const sent = changes.length === 0 ? null : this.#host.send(changes)
+    const { room, current } = this.#host
     // Without a stream nothing is lost: the next one is told what still lives.
-    if (sent === null) return
+    if (current === null || changes.length === 0) return
     this.#waiting.clear()
     for (const { kind, data } of changes) if (data === null) this.#own.delete(kind)
     this.#sending = true
-    void sent.then(() => {
+    const messages = changes.map((change) => ({ type: 'signal' as const, room, ...change }))
+    void current.ask(...messages).then((answer) => {
+      const refused = !answer.ok && answer.error.code !== 'closed' && current === this.#host.current
+      if (refused) this.#host.fail(answer.error)
       this.#sending = false
       if (this.#waiting.size > 0) this.#throttle.request()
     })
@@ -275,7 +285,7 @@ export class SignalTable {
     if (at === Number.POSITIVE_INFINITY) return
     this.#timer = this.#host.environment.setTimer(() => {
       this.#timer = null
-      for (const tell of this.show()) tell()
+      this.tell()
     }, at - now)
   }
 

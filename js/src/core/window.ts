@@ -1,7 +1,7 @@
 import { checkId } from './data.ts'
 import { invalid, type RollcallError } from './error.ts'
 import type { Member, Status } from './member.ts'
-import type { Readable } from './store.ts'
+import type { Readable, Store } from './store.ts'
 
 /*
  * What is shown of a room, or of people anywhere, beside the roster: pages, contacts, who is online.
@@ -64,4 +64,27 @@ export function checkUsers(users: readonly string[], limit: number): ReadonlySet
 
 export function tooMany(size: number, limit: number): RollcallError {
   return invalid(`${size} users are watched; the limit is ${limit}`, 'too_large')
+}
+
+/**
+ * The store of something that is open until it is closed, or one of `stops` with all others. Its code may still
+ * be on the way: `fetch` opens it when it is here, unless it was closed before.
+ */
+export function watch<T>(
+  store: Store<T>,
+  stops: Set<() => void>,
+  fetch: (open: (start: () => () => void) => void) => void,
+  closed?: () => void,
+): Watch<T> {
+  let end: (() => void) | null = null
+  const close = () => {
+    if (!stops.delete(close)) return
+    end?.()
+    closed?.()
+  }
+  stops.add(close)
+  fetch((start) => {
+    if (stops.has(close)) end = start()
+  })
+  return Object.assign(store, { close })
 }

@@ -1,15 +1,18 @@
+import type { Connection } from './connection.ts'
 import type { Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
 import { isRaw, type Raw, toMember } from './frame.ts'
 import { compareMembers, isStatus, type Member, type Status, sameMember } from './member.ts'
 import { type Ask, RosterPage } from './page.ts'
 import type { Store } from './store.ts'
-import { Watched, type WatchedHost } from './watched.ts'
+import { Watched } from './watched.ts'
 import { maxContacts, maxWatched, nobodyOnline, type PageOptions, type PageState } from './window.ts'
 
+/** The room that the windows are on. */
 export interface WindowsHost {
+  readonly room: string
   readonly environment: Environment
-  readonly ask: Ask
+  ask: Ask
   fail(error: RollcallError): void
 }
 
@@ -21,7 +24,8 @@ export class Windows {
   readonly #contacts: Watched<Member, readonly Member[]>
   #serial = 0
 
-  constructor(room: string, host: WindowsHost) {
+  constructor(host: WindowsHost) {
+    const { room } = host
     this.#room = room
     this.#host = host
     this.#contacts = new Watched(
@@ -47,7 +51,13 @@ export class Windows {
   }
 
   page(options: PageOptions, store: Store<PageState>): RosterPage {
-    const page = new RosterPage(this.#room, options, store, this.#host.ask, () => `p${++this.#serial}`)
+    const page = new RosterPage(
+      this.#room,
+      options,
+      store,
+      (message) => this.#host.ask(message),
+      () => `p${++this.#serial}`,
+    )
     this.#pages.add(page)
     return page
   }
@@ -81,7 +91,8 @@ export class Windows {
 }
 
 /** Who is online, of those that the application watches over all rooms. */
-export function newOnline(host: WatchedHost): Watched<Status, ReadonlyMap<string, Status>> {
+export function newOnline(connection: Connection): Watched<Status, ReadonlyMap<string, Status>> {
+  const { environment } = connection.options
   return new Watched(
     {
       limit: maxWatched,
@@ -96,6 +107,10 @@ export function newOnline(host: WatchedHost): Watched<Status, ReadonlyMap<string
         return same ? before : present.size === 0 ? nobodyOnline : present
       },
     },
-    host,
+    {
+      environment,
+      ask: (users) => connection.stream?.ask({ type: 'users', users }) ?? null,
+      fail: environment.report,
+    },
   )
 }
