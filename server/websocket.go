@@ -133,6 +133,17 @@ func (ss *session) refuse(code wire.CloseCode, reason string) {
 	ss.conn.CloseAfter(closeLinger)
 }
 
+// deny closes a WebSocket whose first message does not say who is there, and
+// answers the message before if it wants an answer.
+func (ss *session) deny(m *wire.Message, err *rollcall.Error) {
+	var b []byte
+	if m.ID != nil {
+		b = wire.AppendWS(nil, wire.EventError, wire.AppendError(nil, m.ID, err))
+	}
+	ss.conn.TryWrite(wire.AppendWSClose(b, wire.CloseToken, err.Detail))
+	ss.conn.CloseAfter(closeLinger)
+}
+
 // turnAway refuses a WebSocket for lack of room.
 func (ss *session) turnAway(v verdict, identity *auth.Identity) {
 	reason := wire.ByeBusy
@@ -224,14 +235,14 @@ func (ss *session) Steady() bool {
 // first is the first message of a WebSocket that came without a token.
 func (ss *session) first(m *wire.Message) *stream {
 	if m.Err != nil || m.Type != wire.MessageAuth {
-		ss.refuse(wire.CloseToken, "the first message must be auth")
+		ss.deny(m, rollcall.Errorf(rollcall.CodeUnauthorized, "the first message must be auth"))
 		return nil
 	}
 	id, err := ss.s.o.Auth.Authenticate(ss.s.h.ctx, auth.Credentials{
 		Token: m.Token, From: auth.Message, Request: ss.request,
 	})
 	if err != nil {
-		ss.refuse(wire.CloseToken, asError(err).Detail)
+		ss.deny(m, asError(err))
 		return nil
 	}
 	if id.Server() {

@@ -431,12 +431,15 @@ func TestTokenByMessage(t *testing.T) {
 		ana.Leave(room)
 		w.Until(soon, "ana leaves", gone(w, "ana"))
 	}
-	for _, first := range []string{`{"type":"join","room":"r"}`, `{"type":"auth","token":"x"}`, "nonsense", `{"type":"auth","token":"` + harness.APIKey + `"}`} {
+	for _, first := range []string{`{"type":"join","room":"r"}`, `{"type":"auth","token":"x"}`, `{"type":"auth","id":1,"token":"x"}`, "nonsense", `{"type":"auth","token":"` + harness.APIKey + `"}`} {
 		c := s.OpenWS(t, harness.Options{NoWait: true, Quiet: true})
 		c.Send(first)
 		c.Until(soon, "the end after "+first, func() bool { return len(c.Ends()) == 1 })
 		if code := c.Ends()[0].Code; code != 4401 && code != 4403 {
 			t.Errorf("%s: got %d, want 4401", first, code)
+		}
+		if asks := strings.Contains(first, `"id"`); (len(c.Events("error")) == 1) != asks {
+			t.Errorf("%s: answered %v, want %v", first, !asks, asks)
 		}
 		if len(c.Events("ready")) > 0 {
 			t.Errorf("%s: ready", first)
