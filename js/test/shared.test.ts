@@ -77,8 +77,13 @@ describe.each(both)('over %s', (transport) => {
   })
 
   test('A35: the tab with the connection closes: the others go on with it, and nobody sees a leave', async () => {
-    const { tabs } = await eight()
+    const { tabs, rooms } = await eight()
     const [connection] = connections()
+    rooms[7]?.set({ a: 7 })
+    await world.pass(500)
+    const data = () => watcher.others.get()[0]?.data
+    const seen: unknown[] = []
+    watcher.on('update', ({ member }) => seen.push(member.data))
     for (let i = 0; i < 3; i++) {
       const leader = leaderOf(tabs)
       leader.page.hide()
@@ -88,6 +93,8 @@ describe.each(both)('over %s', (transport) => {
       expect(tabs.map(({ client }) => client.connection.get())).toEqual(Array(tabs.length).fill('connected'))
       expect(connections()).toEqual([connection])
     }
+    // It is that of the tab that set it last, whoever has the connection.
+    expect([data(), seen]).toEqual([{ a: 7 }, []])
     watcher.signal('cursor', { x: 1 })
     await world.pass(1_000)
     const late = open({ transport })

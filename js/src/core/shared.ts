@@ -1,4 +1,4 @@
-import type { Tabs } from './environment.ts'
+import type { Environment, Tabs } from './environment.ts'
 import { RollcallError } from './error.ts'
 import type { Frame } from './frame.ts'
 import { former, Hub } from './hub.ts'
@@ -25,6 +25,12 @@ import {
 /** How long a hub may take to answer: one that we know nothing of, and one that has been silent already. */
 const patienceMs = 3_000
 const doubtMs = 300
+
+/**
+ * The data that a client has said, by room, as JSON. A connection that changed hands still has that of the tab
+ * that said it last: nobody says theirs again who has nothing new to say.
+ */
+const said = new WeakMap<Environment, Map<string, string>>()
 
 /** The keys of hubs that were silent for so long that their streams were given up. */
 const doubted = new Set<string>()
@@ -77,6 +83,7 @@ class SharedStream implements Stream {
   readonly #key: string
   readonly #request: StreamRequest
   readonly #channel: ReturnType<Tabs['channel']>
+  readonly #said: Map<string, string>
   readonly #waiting = new Map<number, (answer: Answer) => void>()
   readonly #stops: (() => void)[]
   readonly #open: () => Hub
@@ -93,6 +100,8 @@ class SharedStream implements Stream {
     this.#request = request
     this.#key = key
     this.#id = tabs.newId()
+    this.#said = said.get(request.environment) ?? new Map()
+    said.set(request.environment, this.#said)
     this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
     const resign = () => this.#end(handover('another tab has the connection'))
     this.#open = () => new Hub(key, tabs, request, open, resign)
@@ -120,12 +129,24 @@ class SharedStream implements Stream {
     return true
   }
 
-  join(entry: Entry, resumed: boolean): Promise<Answer> {
-    return this.#asks('join', { entry, resumed })
+  async join(entry: Entry, resumed: boolean): Promise<Answer> {
+    const { room, wish } = entry
+    const data = JSON.stringify(wish.data)
+    const known = resumed && this.#said.get(room) === data
+    const told = known ? { ...entry, wish: { ...wish, data: null } } : entry
+    const answer = await this.#asks('join', { entry: told, resumed })
+    if (answer.ok) this.#said.set(room, data)
+    return answer
   }
 
-  ask(...messages: readonly Message[]): Promise<Answer> {
-    return this.#asks('ask', { messages })
+  async ask(...messages: readonly Message[]): Promise<Answer> {
+    const answer = await this.#asks('ask', { messages })
+    const [{ type, room = '', data, replace }] = messages as readonly [Message]
+    if (answer.ok && type === 'set' && data !== undefined) {
+      const before = replace === true ? {} : JSON.parse(this.#said.get(room) ?? '{}')
+      this.#said.set(room, JSON.stringify({ ...before, ...(data as object) }))
+    }
+    return answer
   }
 
   tell(...messages: readonly Message[]): void {
