@@ -1,6 +1,7 @@
 import type { Environment } from './environment.ts'
 import type { Status } from './member.ts'
 import { Store } from './store.ts'
+import { Timer } from './timer.ts'
 
 /** Without input for this long, a person is idle. */
 export const idleAfterMs = 120_000
@@ -14,12 +15,13 @@ export class Activity {
   readonly status: Store<Status>
   readonly #environment: Environment
   #inputAt: number
-  #timer: unknown = null
+  readonly #timer: Timer
   #stops: (() => void)[] = []
 
   constructor(environment: Environment) {
     this.#environment = environment
     this.#inputAt = environment.now()
+    this.#timer = new Timer(environment)
     this.status = new Store<Status>(environment.page?.hidden() ? 'away' : 'active', environment.report)
   }
 
@@ -45,23 +47,18 @@ export class Activity {
   stop(): void {
     for (const stop of this.#stops) stop()
     this.#stops = []
-    this.#clear()
+    this.#timer.clear()
   }
 
   #judge(): void {
-    const { page, now, setTimer } = this.#environment
-    this.#clear()
+    const { page, now } = this.#environment
+    this.#timer.clear()
     if (page?.hidden()) {
       this.status.set('away')
       return
     }
     const left = this.#inputAt + idleAfterMs - now()
-    if (left > 0) this.#timer = setTimer(() => this.#judge(), left)
+    if (left > 0) this.#timer.set(left, () => this.#judge())
     this.status.set(left > 0 ? 'active' : 'idle')
-  }
-
-  #clear(): void {
-    if (this.#timer !== null) this.#environment.clearTimer(this.#timer)
-    this.#timer = null
   }
 }

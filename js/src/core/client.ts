@@ -1,11 +1,11 @@
 import type { Auth } from './auth.ts'
 import { Connection, type ConnectionState } from './connection.ts'
-import { checkId } from './data.ts'
+import { checkId, checkStatus } from './data.ts'
 import { Endpoint, type Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { invalid, type RollcallError } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
-import { isStatus, type Status } from './member.ts'
+import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import { Presence } from './presence.ts'
 import { Room, type RoomOptions } from './room.ts'
@@ -80,11 +80,9 @@ export class Client {
 
   /** Enters a room. The first entry opens the connection, the last `leave` closes it. */
   enter(room: string, options: RoomOptions = {}): Room {
-    if (this.#closed) throw invalid('the client has been closed', 'closed')
+    this.#check()
     checkId(room, 'room')
-    if (options.status !== undefined && !isStatus(options.status)) {
-      throw invalid(`status must be active, idle or away, not ${JSON.stringify(options.status)}`)
-    }
+    checkStatus(options.status)
     const observe = options.observe === true
     const known = this.#rooms.get(room)
     const presence = known ?? new Presence(room, observe, this.#connection)
@@ -104,7 +102,7 @@ export class Client {
 
   /** Who of these users (at most 200 in all) is online, in any room. Open until closed. */
   online(users: readonly string[]): Online {
-    if (this.#closed) throw invalid('the client has been closed', 'closed')
+    this.#check()
     const set = checkUsers(users, maxWatched)
     const { report } = this.#environment
     const store = new Store(nobodyOnline, report)
@@ -130,6 +128,10 @@ export class Client {
       for (const entry of [...entries]) entry.leave()
     }
     this.#connection.stop('disconnected')
+  }
+
+  #check(): void {
+    if (this.#closed) throw invalid('the client has been closed', 'closed')
   }
 
   #join(presence: Presence): void {

@@ -6,7 +6,8 @@ import type { Frame, ReadyFrame } from './frame.ts'
 import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import { Store } from './store.ts'
-import type { Cause, Entry, Held, OpenStream, Share, Stream, StreamRequest } from './stream.ts'
+import type { Cause, Entry, Held, OpenStream, Share, Stream, StreamRequest, TransportName } from './stream.ts'
+import { Timer } from './timer.ts'
 import type { TransportOption } from './transport.ts'
 import type { Upkeep } from './upkeep.ts'
 import { openWebSocket } from './websocket.ts'
@@ -65,10 +66,13 @@ export class Connection {
   readonly host: ConnectionHost
   readonly token: TokenSource
   attempt: Attempt | null = null
+  /** Our connection and user by their ids, as the server last said. */
+  id: string | null = null
+  user: string | null = null
   held: Held | null = null
   /** What is held may be held by other tabs too. */
   isShared = false
-  #timer: unknown = null
+  readonly #timer: Timer
   #wasConnected = false
   /** Null until its code is here. */
   #upkeep: Upkeep | null = null
@@ -78,19 +82,12 @@ export class Connection {
     this.host = host
     this.state = new Store<ConnectionState>('initial', options.environment.report)
     this.token = new TokenSource(options.auth)
+    this.#timer = new Timer(options.environment)
   }
 
   /** The open stream, once the server is ready. */
   get stream(): Stream | null {
     return this.attempt?.ready ? this.attempt.stream : null
-  }
-
-  get id(): string | null {
-    return this.attempt?.ready?.connection ?? null
-  }
-
-  get user(): string | null {
-    return this.attempt?.ready?.user ?? null
   }
 
   /** The status of the person at the page. */
@@ -105,7 +102,7 @@ export class Connection {
 
   /** Open, opening, or waiting for the next attempt. */
   get isTrying(): boolean {
-    return this.attempt !== null || this.#timer !== null
+    return this.attempt !== null || this.#timer.isSet
   }
 
   start(): void {
@@ -135,36 +132,30 @@ export class Connection {
 
   async open(): Promise<void> {
     const { environment, endpoint, guest, credentials, transport, connectTimeoutMs } = this.options
-    this.#clearTimer()
     const attempt: Attempt = { stream: null, ready: null, tried: false }
     this.attempt = attempt
     const current = () => this.attempt === attempt
     const fail = (message: string) => {
       if (current()) this.lose({ type: 'cut', message })
     }
-    this.#timer = environment.setTimer(() => fail('no answer from the server in time'), connectTimeoutMs)
+    this.#timer.set(connectTimeoutMs, () => fail('no answer from the server in time'))
     let open: OpenStream = openWebSocket
     let { share } = this.options
-    let token: string | null
+    let token: string | null = null
+    let name: TransportName = 'websocket'
     try {
       token = await this.token.get()
-    } catch (error) {
-      fail(`no token: ${textOf(error)}`)
-      return
-    }
-    if (!current()) return
-    attempt.tried = true
-    const first = environment.openSocket === null ? 'sse' : 'websocket'
-    const name = this.#upkeep?.transport ?? (transport === 'auto' ? first : transport)
-    try {
+      if (!current()) return
+      attempt.tried = true
+      const first = environment.openSocket === null ? 'sse' : name
+      name = this.#upkeep?.transport ?? (transport === 'auto' ? first : transport)
       if (name === 'sse') {
         const sse = parts.sse.value ?? (await parts.sse.load())
         open = sse.openSse
         if (share === undefined) share = await sse.shareSse(environment, endpoint.http([]))
       }
     } catch (error) {
-      fail(textOf(error))
-      return
+      fail(attempt.tried ? textOf(error) : `no token: ${textOf(error)}`)
     }
     if (!current()) return
     const request: StreamRequest = {
@@ -189,7 +180,7 @@ export class Connection {
   }
 
   openIn(ms: number): void {
-    this.#timer = this.options.environment.setTimer(() => void this.open(), ms)
+    this.#timer.set(ms, () => void this.open())
   }
 
   /** Ends the attempt, and leaves the way back to the upkeep. */
@@ -205,7 +196,7 @@ export class Connection {
     this.openIn(againMs * (1 + this.options.environment.random()))
     this.#keep(() => {
       if (this.attempt !== null) return
-      this.#clearTimer()
+      this.#timer.clear()
       this.#upkeep?.lost(attempt, cause)
     })
   }
@@ -225,7 +216,7 @@ export class Connection {
     const stream = this.attempt?.stream
     this.attempt = null
     this.#upkeep?.dropped()
-    this.#clearTimer()
+    this.#timer.clear()
     if (stream && this.held) this.held = { ...this.held, eventId: stream.eventId ?? this.held.eventId }
     stream?.close(how)
   }
@@ -260,9 +251,11 @@ export class Connection {
   #ready(attempt: Attempt, ready: ReadyFrame): void {
     const { stream } = attempt
     if (stream === null) return
-    this.#clearTimer()
+    this.#timer.clear()
     const resumed = this.held?.connection === ready.connection
     attempt.ready = ready
+    this.id = ready.connection
+    this.user = ready.user
     this.held = { connection: ready.connection, resume: ready.resume, eventId: null }
     this.#wasConnected = true
     this.#upkeep?.ready(stream.transport, ready.beatMs)
@@ -293,10 +286,5 @@ export class Connection {
     const tell = this.state.put(state)
     during()
     tell?.()
-  }
-
-  #clearTimer(): void {
-    if (this.#timer !== null) this.options.environment.clearTimer(this.#timer)
-    this.#timer = null
   }
 }

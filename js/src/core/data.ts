@@ -1,5 +1,5 @@
 import { invalid } from './error.ts'
-import type { Json, JsonObject } from './member.ts'
+import { isStatus, type Json, type JsonObject, type Status } from './member.ts'
 
 /** The server's limits, checked at the call so that a mistake is seen where it is made. */
 export const maxDataBytes = 1024
@@ -40,11 +40,18 @@ export function checkSize(data: Json, what = 'data'): void {
 
 /** Throws unless `id` can be the id of a room or a user: 1-256 bytes of valid UTF-8. */
 export function checkId(id: unknown, what: string): string {
-  if (typeof id !== 'string' || id === '') throw invalid(`${what} must be a non-empty string`)
-  if (id === '.' || id === '..') throw invalid(`${what} must not be "." or ".."`)
-  if (loneSurrogate.test(id)) throw invalid(`${what} is not valid Unicode text`)
-  if (byteLength(id) > 256) throw invalid(`${what} is longer than 256 bytes`)
+  if (typeof id !== 'string' || /^\.{0,2}$/.test(id) || loneSurrogate.test(id) || byteLength(id) > 256) {
+    throw invalid(
+      `${what} must be a non-empty string of at most 256 bytes of Unicode text, and not "." or ".."`,
+    )
+  }
   return id
+}
+
+export function checkStatus(status: Status | null | undefined): void {
+  if (status != null && !isStatus(status)) {
+    throw invalid(`status must be active, idle or away, not ${JSON.stringify(status)}`)
+  }
 }
 
 /** Bytes of `text` in UTF-8, without an encoder: the core knows no platform globals. */

@@ -1,6 +1,5 @@
-import { checkData, checkSize, mergeData } from './data.ts'
-import { invalid } from './error.ts'
-import { isStatus, type JsonObject, type Status } from './member.ts'
+import { checkData, checkSize, checkStatus, mergeData } from './data.ts'
+import type { JsonObject, Status } from './member.ts'
 import type { SetChange, Wish } from './stream.ts'
 
 /**
@@ -46,9 +45,7 @@ export class Desired {
 
   /** null hands the status back to the activity of the page. */
   setStatus(status: Status | null): void {
-    if (status !== null && !isStatus(status)) {
-      throw invalid(`status must be active, idle, away or null, not ${JSON.stringify(status)}`)
-    }
+    checkStatus(status)
     this.#status = status
   }
 

@@ -13,7 +13,7 @@ export class Endpoint {
   readonly #base: string
 
   constructor(url: string, origin: string | null) {
-    let base = url.replace(/\/+$/, '').replace(/\/v1$/, '')
+    let base = url.replace(/(\/v1)?\/*$/, '')
     if (base === '' || base.startsWith('/')) {
       if (origin === null) throw invalid('`url` must be absolute where there is no page to be relative to')
       base = origin.replace(/\/+$/, '') + base
@@ -34,15 +34,10 @@ export class Endpoint {
 
 export function guestQuery(guest: Guest | null): Query {
   if (guest === null) return []
-  return guest.name === undefined
-    ? [['user', guest.user]]
-    : [
-        ['user', guest.user],
-        ['name', guest.name],
-      ]
+  const { user, name } = guest
+  return [['user', user], ...(name === undefined ? [] : [['name', name] as const])]
 }
 
 function format(query: Query): string {
-  if (query.length === 0) return ''
-  return `?${query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&')}`
+  return query.map((pair, i) => `${i > 0 ? '&' : '?'}${pair.map(encodeURIComponent).join('=')}`).join('')
 }

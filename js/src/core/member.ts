@@ -57,6 +57,11 @@ export function sameMember(a: Member, b: Member): boolean {
   )
 }
 
+/** `before` if `after` has the same members in the same order: a list that did not change is the same. */
+export function sameList(before: readonly Member[], after: readonly Member[]): readonly Member[] {
+  return after.length === before.length && after.every((member, i) => member === before[i]) ? before : after
+}
+
 export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false

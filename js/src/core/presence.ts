@@ -4,7 +4,7 @@ import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
 import { type Mode, type RosterFrame, toList, toMember, type UnreadFrame } from './frame.ts'
-import { type JsonObject, type LeaveReason, type Member, sameJson } from './member.ts'
+import { type JsonObject, type LeaveReason, type Member, sameJson, sameList } from './member.ts'
 import { parts } from './parts.ts'
 import type { Room } from './room.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
@@ -12,6 +12,7 @@ import type { Signals, SignalTable } from './signals.ts'
 import { type Readable, Store } from './store.ts'
 import type { Answer, Entry, Message, Stream } from './stream.ts'
 import { Throttle } from './throttle.ts'
+import { Timer } from './timer.ts'
 import type { Windows } from './windows.ts'
 
 export interface Health {
@@ -101,8 +102,6 @@ export class Presence implements RoomStores {
   #changes: Change[] = []
   /** Our own member from the answers to join and set: counts mode does not name us. */
   #own: Member | null = null
-  #user: string | null = null
-  connectionId: string | null = null
   /** What we hold is the truth, as far as this stream has said. */
   #fresh = false
   /** A snapshot is on its way: the next one is right whatever its version. */
@@ -113,8 +112,8 @@ export class Presence implements RoomStores {
   #entered = false
   /** The stream that took us in: it can be asked for more. */
   #joined: Stream | null = null
-  #repairTimer: unknown = null
-  #settleTimer: unknown = null
+  readonly #repairTimer: Timer
+  readonly #settleTimer: Timer
   #ended = false
 
   constructor(room: string, observe: boolean, connection: Connection) {
@@ -126,6 +125,8 @@ export class Presence implements RoomStores {
     this.environment = environment
     this.#connection = connection
     this.#throttle = new Throttle(environment, setEveryMs, () => this.#flush())
+    this.#repairTimer = new Timer(environment)
+    this.#settleTimer = new Timer(environment)
     this.events = new Emitter(report)
     this.self = new Store<Member | null>(null, report)
     this.others = new Store<readonly Member[]>([], report)
@@ -208,7 +209,7 @@ export class Presence implements RoomStores {
       this.#fresh = true
       this.#entered = true
       this.#asked = false
-      this.#clearRepair()
+      this.#repairTimer.clear()
     }
   }
 
@@ -217,16 +218,19 @@ export class Presence implements RoomStores {
     // While we are cut off, nobody can tell who came back: the next snapshot decides.
     if (this.#fresh) this.#take(settle(this.#roster, this.environment.now()))
     const { known, members, list, sample, count, mode } = this.#roster
-    const user = this.#connection.user ?? this.#user
-    this.#user = user
-    this.connectionId = this.#connection.id ?? this.connectionId
+    const { user } = this.#connection
     const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
     const self = named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)
     const before = this.mode.get()
     const tells = [
       this.count.put(count),
       this.members.put(list),
-      this.others.put(this.#others(list, user)),
+      this.others.put(
+        sameList(
+          this.others.get(),
+          list.filter((member) => member.user !== user),
+        ),
+      ),
       this.self.put(self),
       this.sample.put(sample),
       this.mode.put(known ? mode : null),
@@ -257,8 +261,8 @@ export class Presence implements RoomStores {
   down(error: RollcallError | null): void {
     this.#fresh = false
     this.#stream = null
-    this.#clearRepair()
-    this.#clearSettle()
+    this.#repairTimer.clear()
+    this.#settleTimer.clear()
     this.#throttle.cancel()
     this.#signals?.down()
     this.#windows?.down()
@@ -296,6 +300,10 @@ export class Presence implements RoomStores {
 
   fail(error: RollcallError): void {
     this.events.emit('error', { error })
+  }
+
+  get connectionId(): string | null {
+    return this.#connection.id
   }
 
   isPresent(user: string): boolean {
@@ -337,9 +345,9 @@ export class Presence implements RoomStores {
   }
 
   #clear(): void {
-    this.#clearRepair()
+    this.#repairTimer.clear()
     this.#throttle.cancel()
-    this.#clearSettle()
+    this.#settleTimer.clear()
     this.#signals?.clear()
     this.#windows?.down()
     this.#roster = emptyRoster
@@ -380,7 +388,7 @@ export class Presence implements RoomStores {
       return
     }
     if (answer.error.code === 'closed') return
-    if (!answer.error.retry) this.#clearRepair()
+    if (!answer.error.retry) this.#repairTimer.clear()
     this.health.set(this.#health({ error: answer.error }))
     this.fail(answer.error)
   }
@@ -391,16 +399,9 @@ export class Presence implements RoomStores {
     for (const change of step.changes) if (change.type === 'leave') this.#signals?.left(change.member.user)
   }
 
-  #others(list: readonly Member[], user: string | null): readonly Member[] {
-    const others = list.filter((member) => member.user !== user)
-    const before = this.others.get()
-    const same = others.length === before.length && others.every((member, i) => member === before[i])
-    return same ? before : others
-  }
-
   /** Fetches the state anew after `ms`, unless it comes by itself or is on its way already. */
   #repair(ms: number): void {
-    if (this.#asked && this.#repairTimer !== null) return
+    if (this.#asked && this.#repairTimer.isSet) return
     const wait = Math.max(ms, this.#askedAt + askEveryMs - this.environment.now())
     if (wait <= 0) this.#ask()
     else this.#expect(wait)
@@ -417,35 +418,18 @@ export class Presence implements RoomStores {
   }
 
   #expect(ms: number): void {
-    this.#clearRepair()
-    this.#repairTimer = this.environment.setTimer(() => {
-      this.#repairTimer = null
-      const stream = this.#connection.stream
+    this.#repairTimer.set(ms, () => {
+      const { stream } = this.#connection
       // A join that was refused for now, or never answered, is made again; else only the state is missing.
       if (stream !== null && !this.#entered) void this.join(stream, true)
       else this.#ask()
-    }, ms)
-  }
-
-  #clearRepair(): void {
-    if (this.#repairTimer !== null) this.environment.clearTimer(this.#repairTimer)
-    this.#repairTimer = null
+    })
   }
 
   #settleLater(): void {
     const { settledAt } = this.#roster
-    if (settledAt === null || !this.#fresh || this.#settleTimer !== null) return
-    const { now, setTimer } = this.environment
-    const wait = Math.max(0, settledAt - now())
-    this.#settleTimer = setTimer(() => {
-      this.#settleTimer = null
-      this.commit()
-    }, wait)
-  }
-
-  #clearSettle(): void {
-    if (this.#settleTimer !== null) this.environment.clearTimer(this.#settleTimer)
-    this.#settleTimer = null
+    if (settledAt === null || !this.#fresh || this.#settleTimer.isSet) return
+    this.#settleTimer.set(Math.max(0, settledAt - this.environment.now()), () => this.commit())
   }
 
   #health(change: Partial<Health> = {}): Health {

@@ -1,5 +1,5 @@
 import type { CountFrame, DiffFrame, Mode, ResumedFrame, RosterFrame, StateFrame } from './frame.ts'
-import { compareMembers, type LeaveReason, type Member, sameMember } from './member.ts'
+import { compareMembers, type LeaveReason, type Member, sameList, sameMember } from './member.ts'
 
 /*
  * What a client knows of one room, and how a frame changes it. Pure: time is an argument, nothing
@@ -94,11 +94,8 @@ function replace(roster: Roster, frame: StateFrame, now: number, asked: boolean)
   const members = new Map<string, Member>()
   for (const said of frame.members) {
     const before = roster.members.get(said.user)
-    const member = before !== undefined && sameMember(before, said) ? before : said
-    members.set(said.user, member)
-    if (!comparable) continue
-    if (before === undefined) changes.push({ type: 'join', member })
-    else if (!sameMember(unmarked(before), said)) changes.push({ type: 'update', member, previous: before })
+    if (before !== undefined) members.set(said.user, before)
+    put(members, said, comparable ? changes : [])
   }
   if (comparable) {
     for (const [user, member] of roster.members) {
@@ -132,19 +129,18 @@ function applyDiff(roster: Roster, frame: DiffFrame): Step {
     members.delete(user)
     changes.push({ type: 'leave', member, reason })
   }
-  for (const member of frame.join) {
-    const previous = members.get(member.user)
-    members.set(member.user, keep(previous, member))
-    if (previous === undefined) changes.push({ type: 'join', member })
-    else if (!sameMember(unmarked(previous), member)) changes.push({ type: 'update', member, previous })
-  }
-  for (const member of frame.update) {
-    const previous = members.get(member.user)
-    if (previous === undefined) continue
-    members.set(member.user, keep(previous, member))
-    if (!sameMember(unmarked(previous), member)) changes.push({ type: 'update', member, previous })
-  }
+  for (const member of frame.join) put(members, member, changes)
+  // An update changes a member, and never makes one.
+  for (const member of frame.update) if (members.has(member.user)) put(members, member, changes)
   return { roster: withMembers({ ...roster, version: frame.version }, members), changes, gap: null }
+}
+
+/** Puts a member as it was said, and notes what that changes. */
+function put(members: Map<string, Member>, said: Member, changes: Change[]): void {
+  const previous = members.get(said.user)
+  members.set(said.user, keep(previous, said))
+  if (previous === undefined) changes.push({ type: 'join', member: said })
+  else if (!sameMember(unmarked(previous), said)) changes.push({ type: 'update', member: said, previous })
 }
 
 function applyCount(roster: Roster, frame: CountFrame): Step {
@@ -173,20 +169,20 @@ function withMembers(roster: Roster, members: ReadonlyMap<string, Member>): Rost
     if (!roster.members.has(user)) list.push(member)
   }
   list.sort(compareMembers)
-  const same = list.length === roster.list.length && list.every((member, i) => member === roster.list[i])
   return {
     ...roster,
     members,
-    list: same ? roster.list : list,
+    list: sameList(roster.list, list),
     count: roster.mode === 'full' ? members.size : roster.count,
   }
 }
 
 function keepIdentity(before: readonly Member[], after: readonly Member[]): readonly Member[] {
   const byUser = new Map(before.map((member) => [member.user, member]))
-  const kept = after.map((member) => keep(byUser.get(member.user), member))
-  const same = kept.length === before.length && kept.every((member, i) => member === before[i])
-  return same ? before : kept
+  return sameList(
+    before,
+    after.map((member) => keep(byUser.get(member.user), member)),
+  )
 }
 
 function keep(before: Member | undefined, after: Member): Member {

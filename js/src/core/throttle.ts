@@ -1,4 +1,5 @@
 import type { Environment } from './environment.ts'
+import { Timer } from './timer.ts'
 
 /**
  * Lets a call through at most every `everyMs`: the first at once, the last always. What it sends is
@@ -9,29 +10,29 @@ export class Throttle {
   readonly #everyMs: number
   readonly #run: () => void
   #ranAt = Number.NEGATIVE_INFINITY
-  #timer: unknown = null
+  readonly #timer: Timer
 
   constructor(environment: Environment, everyMs: number, run: () => void) {
     this.#environment = environment
     this.#everyMs = everyMs
     this.#run = run
+    this.#timer = new Timer(environment)
   }
 
   request(): void {
-    if (this.#timer !== null) return
+    if (this.#timer.isSet) return
     const wait = this.#ranAt + this.#everyMs - this.#environment.now()
     if (wait <= 0) this.#go()
-    else this.#timer = this.#environment.setTimer(() => this.#go(), wait)
+    else this.#timer.set(wait, () => this.#go())
   }
 
   /** Runs what is overdue: for places that are called where timers may be throttled. */
   poke(): void {
-    if (this.#timer !== null && this.#environment.now() >= this.#ranAt + this.#everyMs) this.#go()
+    if (this.#timer.isSet && this.#environment.now() >= this.#ranAt + this.#everyMs) this.#go()
   }
 
   cancel(): void {
-    if (this.#timer !== null) this.#environment.clearTimer(this.#timer)
-    this.#timer = null
+    this.#timer.clear()
   }
 
   /** The next request goes at once. */

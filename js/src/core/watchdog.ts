@@ -1,4 +1,5 @@
 import type { Environment } from './environment.ts'
+import { Timer } from './timer.ts'
 
 /** A server beats every `beatMs`; longer silence than this many of them means it is dead. */
 const silenceBeats = 1.6
@@ -17,11 +18,12 @@ export class Watchdog {
   #beatMs = 0
   #heardAt = 0
   #probedAt: number | null = null
-  #timer: unknown = null
+  readonly #timer: Timer
 
   constructor(environment: Environment, on: { probe(): boolean; dead(): void }) {
     this.#environment = environment
     this.#on = on
+    this.#timer = new Timer(environment)
   }
 
   watch(beatMs: number): void {
@@ -48,8 +50,7 @@ export class Watchdog {
   }
 
   stop(): void {
-    if (this.#timer !== null) this.#environment.clearTimer(this.#timer)
-    this.#timer = null
+    this.#timer.clear()
     this.#beatMs = 0
     this.#probedAt = null
   }
@@ -72,16 +73,11 @@ export class Watchdog {
   }
 
   #arm(): void {
-    if (this.#timer !== null) this.#environment.clearTimer(this.#timer)
     const due = this.#due()
-    this.#timer = this.#environment.setTimer(
-      () => this.#fire(due),
-      Math.max(0, due - this.#environment.now()),
-    )
+    this.#timer.set(Math.max(0, due - this.#environment.now()), () => this.#fire(due))
   }
 
   #fire(armedFor: number): void {
-    this.#timer = null
     const now = this.#environment.now()
     if (now < this.#due()) {
       this.#arm()

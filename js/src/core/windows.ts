@@ -2,7 +2,7 @@ import type { Connection } from './connection.ts'
 import type { Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
 import { isRaw, type Raw, toMember } from './frame.ts'
-import { compareMembers, isStatus, type Member, type Status, sameMember } from './member.ts'
+import { compareMembers, isStatus, type Member, type Status, sameList, sameMember } from './member.ts'
 import { type Ask, RosterPage } from './page.ts'
 import type { Store } from './store.ts'
 import { Watched } from './watched.ts'
@@ -36,11 +36,7 @@ export class Windows {
           return member === null ? null : [member.user, member]
         },
         keep: (before, after) => (before !== undefined && sameMember(before, after) ? before : after),
-        show: (before, present) => {
-          const list = [...present.values()].sort(compareMembers)
-          const same = list.length === before.length && list.every((member, i) => member === before[i])
-          return same ? before : list
-        },
+        show: (before, present) => sameList(before, [...present.values()].sort(compareMembers)),
       },
       {
         environment: host.environment,
