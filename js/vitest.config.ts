@@ -37,6 +37,8 @@ export default defineConfig({
         test: {
           name: 'server',
           include: ['test/live.test.ts', 'test/browser/*.test.ts'],
+          // A second is little for a page to catch up in, where the machine is busy.
+          expect: { poll: { timeout: 10_000 } },
           // They wait for a server and browsers more than they compute, and after the others, so that
           // nobody else computes meanwhile.
           maxWorkers: 3,
