@@ -14,7 +14,7 @@ export const parts = {
 
 export type Part = keyof typeof parts
 
-/** Fetches parts before they are used: `sse`, `signals`, `windows` (pages, contacts, online). */
+/** Fetches parts before they are used: `sse`, `signals`, `windows` (pages, contacts, online), `upkeep`. */
 export async function preload(...names: readonly Part[]): Promise<void> {
   await Promise.all(names.map((name) => parts[name].load()))
 }
