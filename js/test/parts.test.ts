@@ -196,6 +196,17 @@ describe('a client', () => {
       ])
     })
 
+    test('of several failures that waited for it only the last one counts', async () => {
+      const { arrive } = without('upkeep')
+      world.refuse = Array.from({ length: 8 }, () => 1006)
+      world.client('ana').enter('r')
+      await world.pass(10_000)
+      expect(world.opens).toHaveLength(4)
+      arrive()
+      await world.pass(200)
+      expect(world.opens).toHaveLength(5)
+    })
+
     test('code that arrives after the client was closed does nothing', async () => {
       const { arrive } = without('upkeep')
       const page = new FakePage()

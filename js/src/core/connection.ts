@@ -57,7 +57,7 @@ export interface Attempt {
   tried: boolean
 }
 
-/** Without its upkeep, a lost connection tries again within this, and as long after that at most. */
+/** Without its upkeep, a lost connection tries again after this, or up to twice as long. */
 const againMs = 2_000
 
 export class Connection {
@@ -74,6 +74,7 @@ export class Connection {
   isShared = false
   readonly #timer: Timer
   #wasConnected = false
+  #unjudged: Cause | null = null
   /** Null until its code is here. */
   #upkeep: Upkeep | null = null
 
@@ -194,8 +195,10 @@ export class Connection {
     this.down()
     // What keeps its code away may well be what ended the attempt.
     this.openIn(againMs * (1 + this.options.environment.random()))
+    this.#unjudged = cause
     this.#keep(() => {
-      if (this.attempt !== null) return
+      // Of several that waited for a judgement the last one counts.
+      if (this.attempt !== null || this.#unjudged !== cause) return
       this.#timer.clear()
       this.#upkeep?.lost(attempt, cause)
     })
