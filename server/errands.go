@@ -99,14 +99,14 @@ func (e *errands) mend(r *room) {
 	})
 }
 
-// lost grants a lease again that the store has forgotten, or that has been granted
-// to the same connection on another node: whose claim is the newer one keeps it.
-func (e *errands) lost(l rollcall.Lease) {
+// lost grants a lease again that the store has forgotten, or that has been replaced:
+// granted to the same connection on another node.
+func (e *errands) lost(l rollcall.Lease, replaced bool) {
 	e.add(string(l.Connection), func() {
 		if c := e.h.connections.get(l.Connection); c != nil {
 			c.op.Lock()
 			defer c.op.Unlock()
-			c.regrant(l.Room, l.Generation)
+			c.regrant(l.Room, l.Generation, replaced)
 		}
 	})
 }

@@ -393,7 +393,7 @@ func (k *keeper) tell(connections []*connection, now instant) {
 		r := &renewals[i]
 		switch l := r.Lease; r.Outcome {
 		case rollcall.Lost, rollcall.Replaced:
-			h.errands.lost(*l)
+			h.errands.lost(*l, r.Outcome == rollcall.Replaced)
 		case rollcall.Over:
 			if r.Reason != rollcall.ReasonClosed {
 				h.errands.ended(l.Room, rollcall.Ended{

@@ -354,7 +354,7 @@ func (h *hub) leaseEnded(id rollcall.RoomID, ended rollcall.Ended) {
 	}
 	if ended.Reason == rollcall.ReasonExpired && c.stream != nil && !s.ttl && !c.silentLocked() {
 		c.mu.Unlock()
-		c.regrant(s.id, ended.Generation)
+		c.regrant(s.id, ended.Generation, false)
 		return
 	}
 	defer c.mu.Unlock()
@@ -395,9 +395,10 @@ func (c *connection) lastEndedLocked(reason rollcall.Reason) {
 	}
 }
 
-// regrant grants again a lease that was lost, or that ran out too early, or that
-// another node holds, which has to have the better claim. Called with c.op held.
-func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
+// regrant grants again a lease that was lost, or that ran out too early. One that was
+// replaced, since the connection was granted another on another node, is granted if
+// that one is still held, and by a lesser claim. Called with c.op held.
+func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation, replaced bool) {
 	c.mu.Lock()
 	s := c.findLocked(id)
 	// A grant that waits is made anyway, and may have been made by a call that failed.
@@ -412,7 +413,14 @@ func (c *connection) regrant(id rollcall.RoomID, g rollcall.Generation) {
 		return
 	}
 	c.mu.Unlock()
+	op.ResumeOnly = replaced
 	res, err := c.h.apply(c.h.ctx, op)
+	switch {
+	case replaced && err != nil && err.Code == rollcall.CodeUnavailable:
+		return // the next renewal tells of it again
+	case replaced && err != nil && err.Code == rollcall.CodeGone:
+		res.Stale, err = true, nil // the connection has left there
+	}
 	c.granted(s, res, err)
 }
 

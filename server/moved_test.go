@@ -230,6 +230,30 @@ func TestACallReachesAConnectionThatHasMoved(t *testing.T) {
 	})
 }
 
+// Who leaves a room on another node than before is not brought back by the old one,
+// whose stream is still open: that one is told that it has been replaced.
+func TestWhoLeavesOnAnotherNodeIsNotBroughtBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		old := one.arrive("ana", lobby, nil)
+		there := two.move(old, old.resume())
+		resume := there.resume()
+		if code, body := two.ask("DELETE", "/v1/rooms/lobby/connections/"+string(old.st.c.id), resume, ""); code != http.StatusNoContent {
+			t.Fatalf("DELETE: %d %s", code, body)
+		}
+		for range 3 {
+			old.answer() // as a link that is only slow would bring it
+			time.Sleep(one.h.timing.Beat)
+			if here := one.here("lobby"); len(here) != 0 {
+				t.Errorf("%q are here", here)
+			}
+		}
+		if told := strings.Join(old.eventsOf("bye"), " "); !strings.Contains(told, "replaced") {
+			t.Errorf("the old stream was told %q", told)
+		}
+	})
+}
+
 // A client that goes while it opens a stream on another node still has its lease.
 func TestAnOpeningThatIsGivenUpEndsNoLeaseOfAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func (c *connection) applySet(ctx context.Context, s *sub) (*rollcall.Member, *r
 	}
 	if err != nil && err.Code == rollcall.CodeGone && c.isLost(ctx, s) {
 		// The store has forgotten the lease: the grant takes the set along.
-		c.regrant(s.id, op.Generation)
+		c.regrant(s.id, op.Generation, false)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if s.leased() {

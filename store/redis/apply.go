@@ -181,6 +181,8 @@ func (s *Store) appendOp(own []string, op *rollcall.Op, expected *rollcall.Versi
 		want = int64(*expected)
 	}
 	switch {
+	case op.ResumeOnly && op.Late:
+		only = "3"
 	case op.ResumeOnly:
 		only = "1"
 	case op.Late:

@@ -2,7 +2,7 @@
 --
 -- ARGV 8 most connections of a user in a room - 9... seventeen values an operation:
 --      kind, room, user, connection, generation, info, status, data, expected
---      version of data, ttl, age, resume only (1) or late (2), grace, reason, since in
+--      version of data, ttl, age, resume only (1) or late (2) or both (3), grace, reason, since in
 --      ms, claim (times in us), above and below how many members the room is to
 --      change its mode if it is new: "200 150"
 --      - the grace of a kick is its ban
@@ -19,7 +19,7 @@ local function op(i)
     kind = ARGV[a + 1], room = ARGV[a + 2], user = ARGV[a + 3], connection = ARGV[a + 4],
     generation = tonumber(ARGV[a + 5]), info = text(ARGV[a + 6]), status = tonumber(ARGV[a + 7]),
     data = text(ARGV[a + 8]), expected = tonumber(ARGV[a + 9]), ttl = tonumber(ARGV[a + 10]),
-    age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1', late = ARGV[a + 12] == '2', grace = tonumber(ARGV[a + 13]),
+    age = tonumber(ARGV[a + 11]), resume_only = ARGV[a + 12] == '1' or ARGV[a + 12] == '3', late = ARGV[a + 12] == '2' or ARGV[a + 12] == '3', grace = tonumber(ARGV[a + 13]),
     reason = tonumber(ARGV[a + 14]), since = tonumber(ARGV[a + 15]), claim = tonumber(ARGV[a + 16]), modes = ARGV[a + 17],
   }
 end
@@ -57,6 +57,8 @@ local function grant(o)
       deadline = math.max(deadline, tonumber(redis.call('ZSCORE', P .. 'l', name) or 0))
     end
     redis.call('ZREM', P .. 'l', name)
+    -- A node that still holds the old one is not to take the end of this one for a loss.
+    redis.call('ZADD', P .. 'e', int(clock + LEASE), ended_name(old[1], old[2], TAKEN))
     rec[LEASES][i] = l
   else
     table.insert(rec[LEASES], l)

@@ -14,6 +14,7 @@ local DAY = 86400
 local LIVE, CLOSING = 0, 1
 local FULL, COUNTS = 0, 1
 local EXPIRED = 3 -- a reason
+local TAKEN = 6 -- stands where a reason does: a newer generation took the place of the lease
 
 local function int(n) return string.format('%.0f', n) end
 

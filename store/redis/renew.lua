@@ -21,6 +21,7 @@ local function outcome(name)
   for reason = 1, 5 do
     if redis.call('ZSCORE', P .. 'e', ended_name(connection, generation, reason)) then return OVER, reason end
   end
+  if redis.call('ZSCORE', P .. 'e', ended_name(connection, generation, TAKEN)) then return REPLACED, 0 end
   return LOST, 0
 end
 

@@ -218,6 +218,7 @@ func renewalTellsWhatBecameOfTheLease(s *scene) {
 	check("current generation", now, rollcall.Renewed, rollcall.ReasonNone)
 	s.do(endOp(now, rollcall.ReasonLeft))
 	check("left", now, rollcall.Over, rollcall.ReasonLeft)
+	check("older generation of what was left", old, rollcall.Replaced, rollcall.ReasonNone)
 	kicked := s.open(bo, "c1")
 	s.do(rollcall.Op{Kind: rollcall.OpEndUser, Room: hall, User: bo, Reason: rollcall.ReasonKicked})
 	check("kicked", kicked, rollcall.Over, rollcall.ReasonKicked)
