@@ -21,6 +21,9 @@ func blocked(ctx context.Context, s *Settings, r *Result) error {
 		return err
 	}
 	defer server.Close()
+	if err := server.WatchSlow(ctx); err != nil {
+		return err
+	}
 	st, err := redis.Open(ctx, redis.Options{URL: server.URL})
 	if err != nil {
 		return err

@@ -59,8 +59,7 @@ func (r *Redis) start(ctx context.Context, core int) error {
 	}
 	ready := func(line string) bool { return strings.Contains(line, "Ready to accept connections") }
 	r.Process, err = start(ctx, "redis", core, ready, program, "--port", strconv.Itoa(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", r.dir, "--maxmemory-policy", "noeviction",
-		"--slowlog-log-slower-than", "100", "--slowlog-max-len", "20000")
+		"--save", "", "--appendonly", "no", "--dir", r.dir, "--maxmemory-policy", "noeviction")
 	if err != nil {
 		os.RemoveAll(r.dir)
 		return err
@@ -103,13 +102,20 @@ func (r *Redis) Info(ctx context.Context) (map[string]float64, error) {
 	return values, nil
 }
 
+// WatchSlow has the store note its longer calls, in its own memory.
+func (r *Redis) WatchSlow(ctx context.Context) error {
+	set := r.client.B().ConfigSet().ParameterValue().
+		ParameterValue("slowlog-log-slower-than", "100").ParameterValue("slowlog-max-len", "20000").Build()
+	return r.client.Do(ctx, set).Error()
+}
+
 // ForgetSlow begins anew what Slowest tells.
 func (r *Redis) ForgetSlow(ctx context.Context) error {
 	return r.client.Do(ctx, r.client.B().SlowlogReset().Build()).Error()
 }
 
-// Slowest is how long the longest call took in the store, during which it did
-// nothing else; 0 if none took more than 100 us. Of a Redis that was started here.
+// Slowest is how long the longest call took in the store since [Redis.WatchSlow],
+// during which it did nothing else; 0 if none took more than 100 us.
 func (r *Redis) Slowest(ctx context.Context) (most time.Duration, err error) {
 	entries, err := r.client.Do(ctx, r.client.B().SlowlogGet().Count(-1).Build()).ToArray()
 	if err != nil {
