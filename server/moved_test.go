@@ -389,6 +389,78 @@ func TestAWebSocketThatResumesOnAnotherNodeKeepsItsRooms(t *testing.T) {
 	})
 }
 
+// Who resumes under a token that allows less is in the other rooms no longer, on
+// whichever node, and is shown nothing of them.
+func TestWhoResumesUnderANarrowerTokenLeavesTheOtherRooms(t *testing.T) {
+	for _, node := range []string{"the same node", "another node"} {
+		t.Run(node, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one, two := twoNodes(t)
+				ana := one.arrive("ana", []rollcall.RoomID{"lobby", "kitchen"}, func(a *arrival) { a.proto = protocolWS })
+				one.arrive("ana", []rollcall.RoomID{"hall"}, nil)
+				ana.st.c.mu.Lock()
+				resume := one.h.sign(ana.st.c, ana.st.no)
+				ana.st.c.mu.Unlock()
+				ana.ends(transport.Cut)
+				grants, err := auth.NewGrants(map[string][]auth.Capability{"lobby": {auth.Presence}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				to := map[string]*world{"the same node": one, "another node": two}[node]
+				back := to.arrive("ana", nil, func(a *arrival) {
+					narrow := *a.identity
+					narrow.Grants = grants
+					a.identity, a.proto, a.multi, a.last = &narrow, protocolWS, true, lastEvent{resume: resume}
+				})
+				time.Sleep(time.Second)
+				for room, want := range map[rollcall.RoomID]int{"lobby": 1, "kitchen": 0, "hall": 1} {
+					if here := one.here(room); len(here) != want {
+						t.Errorf("in the %s are %q, want %d", room, here, want)
+					}
+				}
+				text, _ := back.conn.take()
+				if !strings.Contains(text, `"type":"ended","room":"kitchen","reason":"revoked"`) {
+					t.Errorf("it was not told of the kitchen: %q", text)
+				}
+				if n := strings.Count(text, `"type":"snapshot"`); n != 1 || strings.Contains(text, "hall") {
+					t.Errorf("it was told %q, want the lobby alone", text)
+				}
+			})
+		})
+	}
+}
+
+// Who resumes under a token that hides her is seen no longer, on whichever node.
+func TestWhoResumesHiddenIsSeenNoLonger(t *testing.T) {
+	for _, node := range []string{"the same node", "another node"} {
+		t.Run(node, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one, two := twoNodes(t)
+				watcher := one.arrive("bob", lobby, nil)
+				ana := one.arrive("ana", lobby, func(a *arrival) { a.proto = protocolWS })
+				time.Sleep(time.Second) // bob is told of her
+				ana.st.c.mu.Lock()
+				resume := one.h.sign(ana.st.c, ana.st.no)
+				ana.st.c.mu.Unlock()
+				ana.ends(transport.Cut)
+				to := map[string]*world{"the same node": one, "another node": two}[node]
+				to.arrive("ana", nil, func(a *arrival) {
+					hidden := *a.identity
+					hidden.Hidden = true
+					a.identity, a.proto, a.multi, a.last = &hidden, protocolWS, true, lastEvent{resume: resume}
+				})
+				time.Sleep(time.Second)
+				if here := one.here("lobby"); len(here) != 1 {
+					t.Errorf("%q are here, want bob alone", here)
+				}
+				if told := strings.Join(watcher.eventsOf("diff"), " "); !strings.Contains(told, `"leave":[{"user":"ana","reason":"left"}]`) {
+					t.Errorf("bob was told %s", told)
+				}
+			})
+		})
+	}
+}
+
 // What is done for who was turned away may be done late, when the client has come
 // back already: it is shown its rooms all the same.
 func TestWhoIsBackAfterBeingTurnedAwayIsShownTheRooms(t *testing.T) {

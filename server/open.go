@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"rollcall"
@@ -31,7 +32,9 @@ type opening struct {
 	rooms []*room
 	// barred are rooms that the user is banned from, while others are open.
 	barred []rollcall.RoomID
-	again  bool // the connection resumes
+	// revoked are rooms that the connection was in, and the token does not allow.
+	revoked []rollcall.RoomID
+	again   bool // the connection resumes
 }
 
 // resolve finds the connection that an arrival resumes, or makes a new one, and
@@ -212,13 +215,25 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	}
 	known := a.repeats && a.asked == last
 	c.asked = a.asked
-	for _, s := range c.subs {
-		if !names(a.rooms, s.id) && s.leased() {
+	var ends []rollcall.Op
+	for _, s := range slices.Clone(c.subs) {
+		held, need := s.leased(), s.needs(a.identity)
+		if held && a.identity.Hidden {
+			ends = s.endLocked(ends, rollcall.ReasonLeft) // it goes on looking
+		}
+		switch {
+		case names(a.rooms, s.id) || !held:
+		case !a.identity.Can(s.id, need):
+			ends = s.endLocked(ends, rollcall.ReasonRevoked)
+			c.dropLocked(s)
+			o.revoked = append(o.revoked, s.id)
+		default:
 			entries = append(entries, entry{room: s.id}) // a lease that it holds besides
 		}
 	}
-	found := a.proto == protocolWS && c.moved && !c.leaseless
+	found := a.proto == protocolWS && c.moved
 	c.mu.Unlock()
+	h.applyAll(ends)
 	if found {
 		o.find(ctx, entries)
 	}
@@ -257,8 +272,8 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 }
 
 // find grants again what a WebSocket from another node holds in the rooms where its
-// user is, besides known: its address names none. What cannot be found now is entered
-// when the client joins it.
+// user is, besides known: its address names none; or ends it, if it may not be there,
+// or not be seen. What cannot be found now is entered when the client joins it.
 func (o *opening) find(ctx context.Context, known []entry) {
 	at, err := o.c.h.whereabouts(ctx, []rollcall.UserID{o.c.user})
 	if err != nil {
@@ -266,6 +281,17 @@ func (o *opening) find(ctx context.Context, known []entry) {
 	}
 	for _, there := range at.Users[0].Rooms {
 		if names(known, there.Room) {
+			continue
+		}
+		if hidden, may := o.identity.Hidden, o.identity.Can(there.Room, auth.Presence); hidden || !may {
+			// A lease of another connection of the user stays.
+			end := rollcall.Op{Kind: rollcall.OpEnd, Room: there.Room, User: o.c.user, Connection: o.c.id, Reason: rollcall.ReasonRevoked}
+			if hidden {
+				end.Reason = rollcall.ReasonLeft
+			}
+			if _, err := o.c.h.apply(ctx, end); err == nil && !hidden {
+				o.revoked = append(o.revoked, there.Room)
+			}
 			continue
 		}
 		r := o.c.h.watch(ctx, there.Room)
@@ -390,6 +416,9 @@ func (o *opening) attach(conn transport.Conn) *stream {
 	}))
 	for _, room := range o.barred {
 		s.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonKicked))
+	}
+	for _, room := range o.revoked {
+		s.event(wire.EventEnded, wire.AppendEnded(nil, room, rollcall.ReasonRevoked))
 	}
 	for i, r := range o.rooms {
 		sub := c.findLocked(r.id)
