@@ -19,15 +19,17 @@ export function nodeEnvironment(onStream: (cut: () => void) => void = () => {}):
       onStream(() => socket.terminate())
       return socket as unknown as Socket
     },
-    fetch: (address, request: HttpRequest) =>
-      fetch(address, request as RequestInit) as unknown as Promise<HttpResponse>,
-    newAbort: () => {
-      const abort = new AbortController()
-      onStream(() => abort.abort())
-      return abort
+    platform: {
+      fetch: (address, request: HttpRequest) =>
+        fetch(address, request as RequestInit) as unknown as Promise<HttpResponse>,
+      AbortController: class extends AbortController {
+        constructor() {
+          super()
+          onStream(() => this.abort())
+        }
+      },
+      TextDecoder,
     },
-    newDecoder: () => new TextDecoder(),
-    sendBeacon: () => false,
     page: null,
     now: () => performance.now(),
     setTimer: (fn, ms) => setTimeout(fn, ms),

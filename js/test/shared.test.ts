@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Client, type ClientOptions } from '../src/core/client.ts'
-import type { Environment } from '../src/core/environment.ts'
+import type { Environment, Platform } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
 import { shareTabs } from '../src/shared.ts'
 import { hasManyStreams } from '../src/tabs.ts'
@@ -243,9 +243,10 @@ test('who a cookie is of is not known to the tab: it shares if it is told', asyn
     const [tab, page] = [browser.tab(), new FakePage()]
     const environment = world.environment(page, false)
     // The server knows the user by the cookies.
-    const fetch: typeof environment.fetch = (url, request) =>
-      environment.fetch(/stream\?/.test(url) ? `${url}&user=${ana.user}&name=${ana.name}` : url, request)
-    return { tab, client: new Client(options, { ...environment, fetch, tabs: async () => tab }) }
+    const fetch: Platform['fetch'] = (url, request) =>
+      world.http.fetch(/stream\?/.test(url) ? `${url}&user=${ana.user}&name=${ana.name}` : url, request)
+    const platform = { ...environment.platform, fetch }
+    return { tab, client: new Client(options, { ...environment, platform, tabs: async () => tab }) }
   }
   const rooms = [0, 1].map(() => cookies({}).client.enter('r'))
   await world.pass(1_000)

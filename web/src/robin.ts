@@ -3,7 +3,6 @@ import {
   type Client,
   createClient,
   type Environment,
-  type Page,
   type Socket,
   type SocketEvents,
 } from '@rollcall/client'
@@ -53,13 +52,11 @@ class Line {
  */
 export class Robin {
   readonly #client: Client
-  readonly #hides = new Set<() => void>()
-  readonly #changes = new Set<() => void>()
-  readonly #wakes = new Set<(why: 'restored' | 'online' | 'resumed') => void>()
+  readonly #window = new EventTarget()
+  readonly #document = Object.assign(new EventTarget(), { hidden: false })
   #line: Line | null = null
   /** What a frozen script has yet to do; null while it runs. */
   #frozen: (() => void)[] | null = null
-  #hidden = false
   #linked = true
   #dead = false
 
@@ -69,7 +66,7 @@ export class Robin {
   }
 
   get hidden(): boolean {
-    return this.#hidden
+    return this.#document.hidden
   }
 
   /** Says goodbye. */
@@ -79,7 +76,7 @@ export class Robin {
 
   /** As closing the tab does: the page says that it goes, and then it is gone. */
   closeTab(): void {
-    for (const fn of [...this.#hides]) fn()
+    this.#window.dispatchEvent(new Event('pagehide'))
     this.kill()
   }
 
@@ -98,7 +95,7 @@ export class Robin {
 
   plug(): void {
     this.#linked = true
-    for (const fn of [...this.#wakes]) fn('online')
+    this.#window.dispatchEvent(new Event('online'))
   }
 
   /** The script stands still: no timer, no message. */
@@ -113,8 +110,8 @@ export class Robin {
   }
 
   hide(hidden: boolean): void {
-    this.#hidden = hidden
-    for (const fn of [...this.#changes]) fn()
+    this.#document.hidden = hidden
+    this.#document.dispatchEvent(new Event('visibilitychange'))
   }
 
   #run(fn: () => void): void {
@@ -125,36 +122,25 @@ export class Robin {
 
   #environment(): Environment {
     const browser = browserEnvironment()
+    const isCut = () => this.#dead || !this.#linked
     return {
       ...browser,
-      page: this.#page(),
+      page: { window: this.#window, document: this.#document },
       openSocket: (url, protocols) => {
-        if (this.#dead || !this.#linked) throw new Error('there is no network')
+        if (isCut()) throw new Error('there is no network')
         this.#line = new Line(url, protocols, (fn) => this.#run(fn))
         return this.#line.socket()
       },
-      fetch: (url, request) =>
-        this.#dead || !this.#linked
-          ? Promise.reject(new TypeError('there is no network'))
-          : browser.fetch(url, request),
-      sendBeacon: (url, text) => !this.#dead && this.#linked && browser.sendBeacon(url, text),
+      platform: {
+        AbortController,
+        TextDecoder,
+        fetch: (url, request) =>
+          isCut()
+            ? Promise.reject(new TypeError('there is no network'))
+            : browser.platform.fetch(url, request),
+        navigator: { sendBeacon: (url, text) => !isCut() && navigator.sendBeacon(url, text) },
+      },
       setTimer: (fn, ms) => browser.setTimer(() => this.#run(fn), ms),
-    }
-  }
-
-  #page(): Page {
-    const on =
-      <T>(set: Set<T>) =>
-      (fn: T) => {
-        set.add(fn)
-        return () => set.delete(fn)
-      }
-    return {
-      hidden: () => this.#hidden,
-      onInput: () => () => {},
-      onVisibility: on(this.#changes),
-      onHide: on(this.#hides),
-      onWake: on(this.#wakes),
     }
   }
 }

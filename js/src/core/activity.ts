@@ -1,6 +1,5 @@
 import type { Environment } from './environment.ts'
 import type { Status } from './member.ts'
-import { Store } from './store.ts'
 import { Timer } from './timer.ts'
 
 /** Without input for this long, a person is idle. */
@@ -12,53 +11,50 @@ export const idleAfterMs = 120_000
  * none, and a reconnect makes nobody look awake.
  */
 export class Activity {
-  readonly status: Store<Status>
   readonly #environment: Environment
-  #inputAt: number
+  readonly #tell: () => void
   readonly #timer: Timer
-  #stops: (() => void)[] = []
+  #inputAt: number
 
-  constructor(environment: Environment) {
+  /** `tell` is called when the status may be another. */
+  constructor(environment: Environment, tell: () => void) {
     this.#environment = environment
-    this.#inputAt = environment.now()
+    this.#tell = tell
     this.#timer = new Timer(environment)
-    this.status = new Store<Status>(environment.page?.hidden() ? 'away' : 'active', environment.report)
+    this.#inputAt = environment.now()
   }
 
-  start(): void {
-    const { page, now } = this.#environment
-    if (page === null || this.#stops.length > 0) return
-    const input = () => {
-      this.#inputAt = now()
-      // Input comes often: only the first after a pause has anything to change.
-      if (this.status.get() !== 'active') this.#judge()
-    }
-    this.#stops = [
-      page.onInput(input),
-      page.onVisibility(() => {
-        // Coming back to a page is an act of the person, as good as a key.
-        if (!page.hidden()) this.#inputAt = now()
-        this.#judge()
-      }),
-    ]
-    this.#judge()
+  get status(): Status {
+    const { page } = this.#environment
+    if (page?.document.hidden) return 'away'
+    return page === null || this.#left() > 0 ? 'active' : 'idle'
+  }
+
+  /** Tells now, and again when the person has been idle for too long. */
+  watch(): void {
+    this.#tell()
+    if (this.status === 'active') this.#timer.set(this.#left(), () => this.watch())
+    else this.#timer.clear()
+  }
+
+  input(): void {
+    const { status } = this
+    this.#inputAt = this.#environment.now()
+    // Input comes often: only the first after a pause has anything to change.
+    if (status !== 'active') this.watch()
+  }
+
+  visibility(): void {
+    // Coming back to a page is an act of the person, as good as a key.
+    if (this.status !== 'away') this.#inputAt = this.#environment.now()
+    this.watch()
   }
 
   stop(): void {
-    for (const stop of this.#stops) stop()
-    this.#stops = []
     this.#timer.clear()
   }
 
-  #judge(): void {
-    const { page, now } = this.#environment
-    this.#timer.clear()
-    if (page?.hidden()) {
-      this.status.set('away')
-      return
-    }
-    const left = this.#inputAt + idleAfterMs - now()
-    if (left > 0) this.#timer.set(left, () => this.#judge())
-    this.status.set(left > 0 ? 'active' : 'idle')
+  #left(): number {
+    return this.#inputAt + idleAfterMs - this.#environment.now()
   }
 }

@@ -93,7 +93,7 @@ export class Connection {
 
   /** The status of the person at the page. */
   get status(): Status {
-    return this.#upkeep?.status ?? (this.options.environment.page?.hidden() ? 'away' : 'active')
+    return this.#upkeep?.status ?? (this.options.environment.page?.document.hidden ? 'away' : 'active')
   }
 
   get isOpening(): boolean {

@@ -43,16 +43,30 @@ export interface HttpResponse {
   json(): Promise<unknown>
 }
 
-/** What the page tells about itself; every listener returns the way to stop. */
+export interface PageEvent {
+  readonly type: string
+  /** Of `pageshow`: the page comes from the back-forward cache. */
+  readonly persisted?: boolean
+}
+
+export interface PageTarget {
+  /** `options.signal` ends the listening. */
+  addEventListener(type: string, fn: (event: PageEvent) => void, options: object): void
+}
+
+/** The page that a client is in: a browser's own `window` and `document`, or what says the same. */
 export interface Page {
-  hidden(): boolean
-  /** Real input of a person: pointer, key, wheel, touch. */
-  onInput(fn: () => void): () => void
-  onVisibility(fn: () => void): () => void
-  /** The page may never come back. */
-  onHide(fn: () => void): () => void
-  /** The page woke up: `restored` from the back-forward cache, network back, unfrozen. */
-  onWake(fn: (why: 'restored' | 'online' | 'resumed') => void): () => void
+  readonly window: PageTarget
+  readonly document: PageTarget & { readonly hidden: boolean }
+}
+
+/** What a browser and other platforms have by these names, as they have it: `globalThis` is one. */
+export interface Platform {
+  fetch(url: string, request: HttpRequest): Promise<HttpResponse>
+  readonly AbortController: new () => { readonly signal: unknown; abort(): void }
+  readonly TextDecoder: new () => { decode(bytes: Uint8Array, options: { stream: boolean }): string }
+  /** Its `sendBeacon` queues a last word, as text/plain, while the page goes away. */
+  readonly navigator?: { sendBeacon?(url: string, text: string): boolean }
 }
 
 /** What the tabs of a browser have in common. */
@@ -72,12 +86,8 @@ export interface Tabs {
 export interface Environment {
   /** Null where there is none: then streams are used. */
   readonly openSocket: ((url: string, protocols: string[]) => Socket) | null
-  readonly fetch: (url: string, request: HttpRequest) => Promise<HttpResponse>
-  /** Cancels a fetch. */
-  readonly newAbort: () => { readonly signal: unknown; abort(): void }
-  readonly newDecoder: () => { decode(bytes: Uint8Array, options: { stream: boolean }): string }
-  /** Sends a last word as text/plain while the page goes away; false if it could not be queued. */
-  readonly sendBeacon: (url: string, text: string) => boolean
+  /** For event streams, and for following the page. */
+  readonly platform: Platform
   /** Null outside a page: then nothing is idle, away, or restored. */
   readonly page: Page | null
   /** Milliseconds that only go forward. */

@@ -76,7 +76,7 @@ export class Hub {
       const { connection, resume } = this.#ready
       const { environment, endpoint } = this.#request
       const address = endpoint.http(['connections', connection, 'release'])
-      environment.sendBeacon(address, JSON.stringify({ resume, closing: true }))
+      environment.platform.navigator?.sendBeacon?.(address, JSON.stringify({ resume, closing: true }))
     }
     this.#post('*', 'over')
     this.#finish()

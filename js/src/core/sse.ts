@@ -45,7 +45,7 @@ class SseStream implements Stream {
 
   constructor(request: StreamRequest) {
     this.#request = request
-    this.#abort = request.environment.newAbort()
+    this.#abort = new request.environment.platform.AbortController()
     for (const entry of request.entries) this.#named.set(entry.room, entry)
     this.#single = request.entries.length === 1 ? (request.entries[0] ?? null) : null
     // The address speaks for all rooms: one observed room makes the stream an observer's, and the
@@ -134,7 +134,7 @@ class SseStream implements Stream {
         return
       }
       const reader = response.body.getReader()
-      const decoder = this.#request.environment.newDecoder()
+      const decoder = new this.#request.environment.platform.TextDecoder()
       for (;;) {
         const { done, value } = await reader.read()
         if (this.#ended) {
@@ -173,7 +173,7 @@ class SseStream implements Stream {
     }
     const who = token === null ? guestQuery(guest) : []
     const all = [...(this.#single === null ? rooms : []), ...query, ...who]
-    return environment.fetch(endpoint.http(path, all), {
+    return environment.platform.fetch(endpoint.http(path, all), {
       method: 'GET',
       headers,
       signal: this.#abort.signal,
@@ -212,13 +212,16 @@ class SseStream implements Stream {
   async #prove(what: 'beat' | 'release', fields: object, keepalive: boolean): Promise<number> {
     const { environment, endpoint, credentials } = this.#request
     try {
-      const response = await environment.fetch(endpoint.http(['connections', this.#connection, what]), {
-        method: 'POST',
-        headers: { 'Content-Type': 'text/plain;charset=UTF-8' },
-        body: JSON.stringify({ ...fields, resume: this.#resume }),
-        keepalive,
-        credentials,
-      })
+      const response = await environment.platform.fetch(
+        endpoint.http(['connections', this.#connection, what]),
+        {
+          method: 'POST',
+          headers: { 'Content-Type': 'text/plain;charset=UTF-8' },
+          body: JSON.stringify({ ...fields, resume: this.#resume }),
+          keepalive,
+          credentials,
+        },
+      )
       return response.status
     } catch {
       // The network is gone; the silence that follows will say so.
@@ -230,7 +233,7 @@ class SseStream implements Stream {
     const { environment, endpoint, credentials } = this.#request
     if (this.#connection === '' || this.#ended) return closed()
     try {
-      const response = await environment.fetch(endpoint.http(path), {
+      const response = await environment.platform.fetch(endpoint.http(path), {
         method,
         headers: {
           'Rollcall-Resume': this.#resume,

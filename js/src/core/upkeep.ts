@@ -2,11 +2,13 @@ import { Activity } from './activity.ts'
 import { backoffMs } from './backoff.ts'
 import type { Attempt, Connection } from './connection.ts'
 import { judge } from './ending.ts'
+import type { PageEvent, PageTarget } from './environment.ts'
 import type { Status } from './member.ts'
 import type { Cause, TransportName } from './stream.ts'
 import { TransportChoice } from './transport.ts'
 import { Watchdog } from './watchdog.ts'
 
+const inputs = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchstart'] as const
 /** A connection that lived this long was good: the next failure starts from the shortest wait. */
 const goodMs = 5_000
 
@@ -20,7 +22,8 @@ export class Upkeep {
   readonly #activity: Activity
   readonly #choice: TransportChoice
   readonly #watchdog: Watchdog
-  #stops: (() => void)[] = []
+  /** Ends all listening to the page. */
+  #following: { abort(): void } | null = null
   #notBefore = 0
   #failures = 0
   #renewed = false
@@ -29,7 +32,7 @@ export class Upkeep {
   constructor(connection: Connection) {
     const { environment, transport } = connection.options
     this.#connection = connection
-    this.#activity = new Activity(environment)
+    this.#activity = new Activity(environment, () => connection.host.onActivity())
     this.#choice = new TransportChoice(transport, environment.openSocket !== null)
     this.#watchdog = new Watchdog(environment, {
       probe: () => connection.attempt?.stream?.probe() ?? false,
@@ -38,7 +41,7 @@ export class Upkeep {
   }
 
   get status(): Status {
-    return this.#activity.status.get()
+    return this.#activity.status
   }
 
   get transport(): TransportName {
@@ -47,25 +50,35 @@ export class Upkeep {
 
   /** The connection is wanted: follows the page from now on. */
   start(): void {
-    const { page } = this.#connection.options.environment
+    const { page, platform } = this.#connection.options.environment
     this.#failures = 0
     this.#renewed = false
-    if (page === null || this.#stops.length > 0) return
-    this.#activity.start()
-    this.#stops = [
-      this.#activity.status.subscribe(() => this.#connection.host.onActivity()),
-      page.onHide(() => this.#hide()),
-      page.onWake((why) => this.#wake(why === 'online')),
-      page.onVisibility(() => {
-        if (!page.hidden()) this.#wake(false)
-      }),
-    ]
+    if (page === null || this.#following !== null) return
+    const { window, document } = page
+    const abort = new platform.AbortController()
+    this.#following = abort
+    // Capture: the application may stop the propagation of its own events.
+    const options = { capture: true, passive: true, signal: abort.signal }
+    const on = (target: PageTarget, type: string, fn: (event: PageEvent) => void) =>
+      target.addEventListener(type, fn, options)
+    for (const type of inputs) on(window, type, () => this.#activity.input())
+    on(document, 'visibilitychange', () => {
+      this.#activity.visibility()
+      if (!document.hidden) this.#wake(false)
+    })
+    on(window, 'pagehide', () => this.#hide())
+    on(window, 'pageshow', ({ persisted }) => {
+      if (persisted) this.#wake(false)
+    })
+    on(window, 'online', () => this.#wake(true))
+    on(document, 'resume', () => this.#wake(false))
+    this.#activity.watch()
   }
 
   /** No timer and no listener stays behind. */
   stop(): void {
-    for (const stop of this.#stops) stop()
-    this.#stops = []
+    this.#following?.abort()
+    this.#following = null
     this.#activity.stop()
   }
 
@@ -132,7 +145,7 @@ export class Upkeep {
     const delay = backoffMs(this.#failures, ending, environment.random)
     this.#notBefore = ending.afterMs === null ? 0 : now + ending.afterMs
     // A hidden page may get its timers once a minute, longer than a lease: there the first try goes at once.
-    const atOnce = this.#failures++ === 0 && now >= this.#notBefore && environment.page?.hidden()
+    const atOnce = this.#failures++ === 0 && now >= this.#notBefore && environment.page?.document.hidden
     connection.down()
     if (atOnce) void connection.open()
     else connection.openIn(delay)
@@ -147,7 +160,7 @@ export class Upkeep {
     if (held !== null && !connection.isShared) {
       const body = JSON.stringify({ resume: held.resume, closing: true })
       const path = ['connections', held.connection, 'release']
-      options.environment.sendBeacon(options.endpoint.http(path), body)
+      options.environment.platform.navigator?.sendBeacon?.(options.endpoint.http(path), body)
     }
     connection.drop('closing')
     connection.down()

@@ -32,16 +32,14 @@ export class FakeLink {
   }
 
   environment(page: Page | null = null, sockets = true): Environment {
+    const sendBeacon = (url: string, text: string) => {
+      this.beacons.push({ url, text })
+      void this.http.fetch(url, { method: 'POST', headers: {}, body: text })
+      return true
+    }
     return {
       openSocket: sockets ? (url, protocols) => this.#openSocket(url, protocols) : null,
-      fetch: this.http.fetch,
-      newAbort: () => new AbortController(),
-      newDecoder: () => new TextDecoder(),
-      sendBeacon: (url, text) => {
-        this.beacons.push({ url, text })
-        void this.http.fetch(url, { method: 'POST', headers: {}, body: text })
-        return true
-      },
+      platform: { fetch: this.http.fetch, AbortController, TextDecoder, navigator: { sendBeacon } },
       page,
       now: () => Date.now(),
       setTimer: (fn, ms) => (this.stalled ? -1 : setTimeout(fn, ms)),

@@ -1,45 +1,49 @@
 import { vi } from 'vitest'
-import type { Page } from '../../src/core/environment.ts'
+import type { Page, PageEvent, PageTarget } from '../../src/core/environment.ts'
 import { FakeLink } from '../../src/testing/link.ts'
 import type { FakeOptions } from '../../src/testing/server.ts'
 import type { FakeSocket } from '../../src/testing/socket.ts'
 
 export class FakePage implements Page {
-  isHidden = false
-  readonly #fns = {
-    input: new Set<() => void>(),
-    visibility: new Set<() => void>(),
-    hide: new Set<() => void>(),
-  }
-  readonly #wake = new Set<(why: 'restored' | 'online' | 'resumed') => void>()
-
-  hidden = () => this.isHidden
-  onInput = (fn: () => void) => add(this.#fns.input, fn)
-  onVisibility = (fn: () => void) => add(this.#fns.visibility, fn)
-  onHide = (fn: () => void) => add(this.#fns.hide, fn)
-  onWake = (fn: (why: 'restored' | 'online' | 'resumed') => void) => add(this.#wake, fn)
+  readonly window = new FakeTarget()
+  readonly document = Object.assign(new FakeTarget(), { hidden: false })
 
   input(): void {
-    for (const fn of this.#fns.input) fn()
+    this.window.say('keydown')
   }
   setHidden(hidden: boolean): void {
-    this.isHidden = hidden
-    for (const fn of this.#fns.visibility) fn()
+    this.document.hidden = hidden
+    this.document.say('visibilitychange')
   }
   hide(): void {
-    for (const fn of this.#fns.hide) fn()
+    this.window.say('pagehide', true)
   }
+  /** `restored` from the back-forward cache, network back, unfrozen. */
   wake(why: 'restored' | 'online' | 'resumed'): void {
-    for (const fn of this.#wake) fn(why)
+    if (why === 'restored') this.window.say('pageshow', true)
+    else if (why === 'online') this.window.say('online')
+    else this.document.say('resume')
   }
   get listeners(): number {
-    return this.#fns.input.size + this.#fns.visibility.size + this.#fns.hide.size + this.#wake.size
+    return this.window.listeners + this.document.listeners
   }
 }
 
-function add<T>(set: Set<T>, item: T): () => void {
-  set.add(item)
-  return () => set.delete(item)
+class FakeTarget implements PageTarget {
+  readonly #listening = new Set<readonly [type: string, fn: (event: PageEvent) => void]>()
+
+  addEventListener(type: string, fn: (event: PageEvent) => void, options: object): void {
+    const own = [type, fn] as const
+    this.#listening.add(own)
+    const { signal } = options as { readonly signal: AbortSignal }
+    signal.addEventListener('abort', () => this.#listening.delete(own))
+  }
+  say(type: string, persisted = false): void {
+    for (const [of, fn] of this.#listening) if (of === type) fn({ type, persisted })
+  }
+  get listeners(): number {
+    return this.#listening.size
+  }
 }
 
 /** A fake server with virtual time, and clients of it. Ends with `world.end()`. */
