@@ -13,7 +13,6 @@ export class TokenSource {
 
   constructor(auth: Auth) {
     this.#auth = auth
-    if (typeof auth === 'string' && auth !== '') this.#token = auth
   }
 
   /** True if a new token can be had. */
@@ -21,28 +20,25 @@ export class TokenSource {
     return typeof this.#auth === 'function'
   }
 
-  get(): Promise<string | null> {
-    if (this.#token !== null || !this.renewable) return Promise.resolve(this.#token)
-    return this.renew()
+  async get(): Promise<string | null> {
+    return this.#token ?? this.renew()
   }
 
   renew(): Promise<string | null> {
-    const auth = this.#auth
-    if (typeof auth !== 'function') return Promise.resolve(this.#token)
-    this.#asking ??= Promise.resolve()
-      .then(auth)
-      .then((token) => {
-        this.#token = token || null
-        return this.#token
-      })
-      .finally(() => {
-        this.#asking = null
-      })
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = null
+    })
     return this.#asking
   }
 
   /** The next `get` asks again. */
   forget(): void {
-    if (this.renewable) this.#token = null
+    this.#token = null
+  }
+
+  async #ask(): Promise<string | null> {
+    const auth = this.#auth
+    this.#token = (typeof auth === 'function' ? await auth() : auth) || null
+    return this.#token
   }
 }
