@@ -4,15 +4,12 @@ import { checkId, checkStatus } from './data.ts'
 import { Endpoint, type Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { invalid, type RollcallError } from './error.ts'
-import type { Frame, ReadyFrame } from './frame.ts'
-import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import { Presence } from './presence.ts'
-import { Room, type RoomOptions } from './room.ts'
+import { newRoom, type Room, type RoomOptions } from './room.ts'
 import { type Readable, Store } from './store.ts'
-import type { Entry, Share, Stream } from './stream.ts'
+import type { Share } from './stream.ts'
 import type { TransportOption } from './transport.ts'
-import type { Watched } from './watched.ts'
 import { checkUsers, maxWatched, nobodyOnline, type Online, watch } from './window.ts'
 
 export interface ClientOptions {
@@ -39,43 +36,31 @@ export interface ClientOptions {
 export class Client {
   /** initial, connecting, connected, reconnecting or disconnected. */
   readonly connection: Readable<ConnectionState>
-  /** The error that ended the connection for good, or null. */
-  error: RollcallError | null = null
-  readonly #environment: Environment
   readonly #connection: Connection
-  readonly #rooms = new Map<string, Presence>()
   /** Closes what `online` opened. */
   readonly #watches = new Set<() => void>()
-  #online: Watched<Status, ReadonlyMap<string, Status>> | null = null
   #starting = false
   #closed = false
 
   constructor(options: ClientOptions, environment: Environment) {
-    const { guest } = options
-    if (guest !== undefined) checkId(guest.user, 'guest.user')
-    this.#environment = environment
-    this.#connection = new Connection(
-      {
-        environment,
-        endpoint: new Endpoint(options.url ?? '', environment.origin),
-        auth: options.auth,
-        guest: guest ?? null,
-        transport: options.transport ?? 'auto',
-        share: options.share === false ? null : options.share,
-        credentials: options.credentials ?? 'same-origin',
-        connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
-      },
-      {
-        entries: () => this.#entries(),
-        onReady: (stream, ready, resumed) => this.#ready(stream, ready, resumed),
-        onFrames: (frames) => this.#receive(frames),
-        onDown: (error) => this.#down(error),
-        onActivity: () => {
-          for (const presence of this.#rooms.values()) presence.statusChanged()
-        },
-      },
-    )
+    const { url = '', auth, guest, transport = 'auto', share, credentials = 'same-origin' } = options
+    if (guest) checkId(guest.user, 'guest.user')
+    this.#connection = new Connection({
+      environment,
+      endpoint: new Endpoint(url, environment.origin),
+      auth,
+      guest: guest ?? null,
+      transport,
+      share,
+      credentials,
+      connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+    })
     this.connection = this.#connection.state
+  }
+
+  /** The error that ended the connection for good, or null. */
+  get error(): RollcallError | null {
+    return this.#connection.error
   }
 
   /** Enters a room. The first entry opens the connection, the last `leave` closes it. */
@@ -83,20 +68,22 @@ export class Client {
     this.#check()
     checkId(room, 'room')
     checkStatus(options.status)
-    const observe = options.observe === true
-    const known = this.#rooms.get(room)
+    const { data, status, observe = false } = options
+    const { rooms } = this.#connection
+    const known = rooms.get(room)
     const presence = known ?? new Presence(room, observe, this.#connection)
     // Checked before anything is entered: a call that throws leaves nothing behind.
-    if (options.data !== undefined && !observe) presence.set(options.data, false)
-    if (options.status !== undefined) presence.desired.setStatus(options.status)
-    this.#rooms.set(room, presence)
-    const revives = !presence.wanted
-    if (revives) presence.revive()
-    const joins = known === undefined || revives || (!observe && presence.desired.present())
-    const entry = new Room(presence, () => this.#leave(presence, entry))
+    if (data !== undefined && !observe) presence.set(data, false)
+    if (status !== undefined) presence.desired.setStatus(status)
+    rooms.set(room, presence)
+    const { ended } = presence
+    if (ended) presence.revive()
+    const joins = known === undefined || ended || (!observe && presence.desired.present())
+    const entry = newRoom(presence, () => this.#leave(presence, entry))
     presence.entries.add(entry)
-    if (joins) this.#join(presence)
-    else presence.statusChanged()
+    if (joins) this.#connection.join([presence], false)
+    else presence.changed()
+    this.#wake()
     return entry
   }
 
@@ -104,17 +91,16 @@ export class Client {
   online(users: readonly string[]): Online {
     this.#check()
     const set = checkUsers(users, maxWatched)
-    const { report } = this.#environment
+    const connection = this.#connection
+    const { report } = connection.options.environment
     const store = new Store(nobodyOnline, report)
-    const fetch = (open: (start: () => () => void) => void) =>
+    const fetch = (open: (start: () => { close(): void }) => void) =>
       parts.windows.use(({ newOnline }) => {
-        this.#online ??= newOnline(this.#connection)
-        const online = this.#online
+        connection.online ??= newOnline(connection)
+        const { online } = connection
         open(() => online.open(set, store))
       }, report)
-    const online = watch(store, this.#watches, fetch, () => {
-      if (this.#isIdle) this.#connection.stop('initial')
-    })
+    const online = watch(store, this.#watches, fetch, () => this.#rest())
     this.#wake()
     return online
   }
@@ -124,7 +110,7 @@ export class Client {
     if (this.#closed) return
     this.#closed = true
     for (const close of this.#watches) close()
-    for (const { entries } of [...this.#rooms.values()]) {
+    for (const { entries } of [...this.#connection.rooms.values()]) {
       for (const entry of [...entries]) entry.leave()
     }
     this.#connection.stop('disconnected')
@@ -134,94 +120,34 @@ export class Client {
     if (this.#closed) throw invalid('the client has been closed', 'closed')
   }
 
-  #join(presence: Presence): void {
-    const stream = this.#connection.stream
-    if (stream !== null) {
-      if (stream.takes(presence.entry())) void presence.join(stream, false)
-      else this.#connection.reopen()
-      return
-    }
-    this.#wake()
-  }
-
   get #isIdle(): boolean {
-    return this.#rooms.size === 0 && this.#watches.size === 0
+    return this.#connection.rooms.size + this.#watches.size === 0
   }
 
+  /** Opens the connection, a moment later, so that rooms entered together are opened together. */
   #wake(): void {
-    const state = this.connection.get()
-    if (this.#starting || (state !== 'initial' && state !== 'disconnected')) return
-    // A moment later, so that rooms entered together are opened together.
+    if (this.#starting) return
     this.#starting = true
     Promise.resolve().then(() => {
       this.#starting = false
-      if (!this.#isIdle) this.#start()
+      if (!this.#isIdle && !this.#connection.isWanted) this.#connection.start()
     })
   }
 
+  /** Closes the connection, if nobody needs it. */
+  #rest(): void {
+    if (this.#isIdle) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
+  }
+
   #leave(presence: Presence, entry: Room): void {
-    const { room, entries, wanted } = presence
+    const { room, entries, ended } = presence
+    const { rooms, stream } = this.#connection
     entries.delete(entry)
     // Only the last entry leaves, and only if the room was not entered anew under the same name.
-    if (entries.size > 0 || this.#rooms.get(room) !== presence) return
-    this.#rooms.delete(room)
+    if (entries.size > 0 || rooms.get(room) !== presence) return
+    rooms.delete(room)
     presence.close()
-    if (this.#isIdle) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
-    else if (wanted) this.#connection.stream?.tell({ type: 'leave', room })
-  }
-
-  #start(): void {
-    this.error = null
-    this.#connection.start()
-  }
-
-  #entries(): readonly Entry[] {
-    return this.#wanted().map((presence) => presence.entry())
-  }
-
-  #wanted(): Presence[] {
-    return [...this.#rooms.values()].filter(({ wanted }) => wanted)
-  }
-
-  #ready(stream: Stream, _ready: ReadyFrame, resumed: boolean): void {
-    let more = false
-    this.#online?.renew()
-    for (const presence of this.#wanted()) {
-      if (stream.takes(presence.entry())) void presence.join(stream, resumed)
-      else more = true
-    }
-    // Entered while the stream was opening, and it cannot take them any more.
-    if (more) this.#connection.reopen()
-  }
-
-  #receive(frames: readonly Frame[]): void {
-    const touched = new Set<Presence>()
-    for (const frame of frames) {
-      if (frame.type === 'health') {
-        for (const presence of this.#rooms.values()) presence.setStore(frame.store, frame.staleMs)
-      } else if (frame.type === 'users') {
-        this.#online?.apply(frame.fields)
-      } else if ('room' in frame) {
-        const presence = this.#rooms.get(frame.room)
-        if (presence === undefined) continue
-        if (frame.type === 'ended') {
-          presence.end(frame.reason)
-          continue
-        }
-        presence.apply(frame)
-        touched.add(presence)
-      }
-    }
-    for (const presence of touched) presence.commit()
-    // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
-    if (touched.size > 0) return
-    this.#online?.poke()
-    for (const presence of this.#rooms.values()) presence.poke()
-  }
-
-  #down(error: RollcallError | null): void {
-    this.error = error
-    this.#online?.down()
-    for (const presence of this.#rooms.values()) presence.down(error)
+    if (!this.#isIdle && !ended) stream?.tell({ type: 'leave', room })
+    this.#rest()
   }
 }

@@ -5,12 +5,14 @@ import { type RollcallError, textOf } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
 import type { Status } from './member.ts'
 import { parts } from './parts.ts'
+import type { Presence } from './presence.ts'
 import { Store } from './store.ts'
-import type { Cause, Entry, Held, OpenStream, Share, Stream, StreamRequest, TransportName } from './stream.ts'
+import type { Cause, Held, OpenStream, Share, Stream, StreamRequest, TransportName } from './stream.ts'
 import { Timer } from './timer.ts'
 import type { TransportOption } from './transport.ts'
 import type { Upkeep } from './upkeep.ts'
 import { openWebSocket } from './websocket.ts'
+import type { OnlineUsers } from './windows.ts'
 
 /*
  * The one connection of a client, whatever streams carry it:
@@ -33,21 +35,9 @@ export interface ConnectionOptions {
   readonly auth: Auth
   readonly guest: Guest | null
   readonly transport: TransportOption
-  readonly share: Share | null | undefined
+  readonly share: Share | null | false | undefined
   readonly credentials: Credentials
   readonly connectTimeoutMs: number
-}
-
-/** What the connection asks of, and tells to, its client. */
-export interface ConnectionHost {
-  /** The rooms to open with, each with what is wanted there and what is known of it. */
-  entries(): readonly Entry[]
-  onReady(stream: Stream, ready: ReadyFrame, resumed: boolean): void
-  onFrames(frames: readonly Frame[]): void
-  /** The state changed to anything but connected; the error if it is for good. */
-  onDown(error: RollcallError | null): void
-  /** The person at the page may be active, idle or away now. */
-  onActivity(): void
 }
 
 export interface Attempt {
@@ -63,8 +53,11 @@ const againMs = 2_000
 export class Connection {
   readonly state: Store<ConnectionState>
   readonly options: ConnectionOptions
-  readonly host: ConnectionHost
   readonly token: TokenSource
+  /** The rooms that were entered, by name. */
+  readonly rooms = new Map<string, Presence>()
+  /** Those who are watched beside the rooms; null before the first of them. */
+  online: OnlineUsers | null = null
   attempt: Attempt | null = null
   /** Our connection and user by their ids, as the server last said. */
   id: string | null = null
@@ -72,15 +65,15 @@ export class Connection {
   held: Held | null = null
   /** What is held may be held by other tabs too. */
   isShared = false
+  /** What ended the connection for good, or null. */
+  error: RollcallError | null = null
   readonly #timer: Timer
-  #wasConnected = false
-  #unjudged: Cause | null = null
+  #lost: Cause | null = null
   /** Null until its code is here. */
   #upkeep: Upkeep | null = null
 
-  constructor(options: ConnectionOptions, host: ConnectionHost) {
+  constructor(options: ConnectionOptions) {
     this.options = options
-    this.host = host
     this.state = new Store<ConnectionState>('initial', options.environment.report)
     this.token = new TokenSource(options.auth)
     this.#timer = new Timer(options.environment)
@@ -96,22 +89,18 @@ export class Connection {
     return this.#upkeep?.status ?? (this.options.environment.page?.document.hidden ? 'away' : 'active')
   }
 
-  get isOpening(): boolean {
+  /** Open, opening, or on the way back. */
+  get isWanted(): boolean {
     const state = this.state.get()
-    return state === 'connecting' || state === 'reconnecting'
-  }
-
-  /** Open, opening, or waiting for the next attempt. */
-  get isTrying(): boolean {
-    return this.attempt !== null || this.#timer.isSet
+    return state !== 'initial' && state !== 'disconnected'
   }
 
   start(): void {
-    const state = this.state.get()
-    if (state !== 'initial' && state !== 'disconnected') return
-    if (parts.upkeep.value !== null) this.#adopt(parts.upkeep.value)
+    this.error = null
     this.state.set('connecting')
     void this.open()
+    this.#upkeep?.start()
+    if (parts.upkeep.value !== null) this.#keep(() => {})
   }
 
   /** Ends everything. `initial`: nothing to do for now; `disconnected`: for good. */
@@ -119,8 +108,20 @@ export class Connection {
     this.drop('left')
     this.#upkeep?.stop()
     this.held = null
-    this.#wasConnected = false
+    this.id = null
     this.state.set(next)
+  }
+
+  /** Enters rooms on the open stream, or on a new one if it cannot take them any more. */
+  join(rooms: readonly Presence[], resumed: boolean): void {
+    const { stream } = this
+    if (stream === null) return
+    let more = false
+    for (const presence of rooms) {
+      if (stream.takes(presence.entry())) void presence.join(stream, resumed)
+      else more = true
+    }
+    if (more) this.reopen()
   }
 
   /** A new stream for the same connection, at once: the old one cannot bring what is wanted. */
@@ -132,13 +133,14 @@ export class Connection {
   }
 
   async open(): Promise<void> {
-    const { environment, endpoint, guest, credentials, transport, connectTimeoutMs } = this.options
+    const { environment, endpoint, transport, connectTimeoutMs } = this.options
     const attempt: Attempt = { stream: null, ready: null, tried: false }
     this.attempt = attempt
     const current = () => this.attempt === attempt
-    const fail = (message: string) => {
-      if (current()) this.lose({ type: 'cut', message })
+    const lose = (cause: Cause) => {
+      if (current()) this.lose(cause)
     }
+    const fail = (message: string) => lose({ type: 'cut', message })
     this.#timer.set(connectTimeoutMs, () => fail('no answer from the server in time'))
     let open: OpenStream = openWebSocket
     let { share } = this.options
@@ -160,24 +162,19 @@ export class Connection {
     }
     if (!current()) return
     const request: StreamRequest = {
-      environment,
-      endpoint,
+      ...this.options,
       token,
-      guest,
-      credentials,
       held: this.held,
-      entries: this.host.entries(),
+      entries: this.#wanted().map((presence) => presence.entry()),
       onFrames: (frames) => {
         if (current()) this.#receive(attempt, frames)
       },
-      onEnd: (cause) => {
-        if (current()) this.lose(cause)
-      },
+      onEnd: lose,
     }
-    const shared = share?.(request, open, name)
+    const shared = share ? share(request, open, name) : null
     // What other tabs hold too is theirs when this one goes alone.
     attempt.stream = shared ?? open(this.isShared ? { ...request, held: null } : request)
-    this.isShared = shared != null
+    this.isShared = shared !== null
   }
 
   openIn(ms: number): void {
@@ -188,44 +185,48 @@ export class Connection {
   lose(cause: Cause): void {
     const { attempt } = this
     this.drop('cut')
-    if (this.#upkeep !== null) {
-      this.#upkeep.lost(attempt, cause)
-      return
+    this.#lost = cause
+    if (this.#upkeep === null) {
+      this.down()
+      // What keeps its code away may well be what ended the attempt.
+      this.openIn(againMs * (1 + this.options.environment.random()))
     }
-    this.down()
-    // What keeps its code away may well be what ended the attempt.
-    this.openIn(againMs * (1 + this.options.environment.random()))
-    this.#unjudged = cause
-    this.#keep(() => {
+    this.#keep((upkeep) => {
       // Of several that waited for a judgement the last one counts.
-      if (this.attempt !== null || this.#unjudged !== cause) return
-      this.#timer.clear()
-      this.#upkeep?.lost(attempt, cause)
+      if (this.attempt === null && this.#lost === cause) upkeep.lost(attempt, cause)
     })
   }
 
   /** The state while there is no stream. */
   down(): void {
-    this.#set(this.#wasConnected ? 'reconnecting' : 'connecting', () => this.host.onDown(null))
+    this.#set(this.id === null ? 'connecting' : 'reconnecting', () => this.#down(null))
   }
 
   /** Gives up. */
   end(error: RollcallError): void {
+    this.#timer.clear()
     this.held = null
-    this.#set('disconnected', () => this.host.onDown(error))
+    this.#set('disconnected', () => this.#down(error))
   }
 
   drop(how: 'left' | 'closing' | 'cut'): void {
-    const stream = this.attempt?.stream
+    const { attempt } = this
     this.attempt = null
-    this.#upkeep?.dropped()
     this.#timer.clear()
-    if (stream && this.held) this.held = { ...this.held, eventId: stream.eventId ?? this.held.eventId }
-    stream?.close(how)
+    this.#upkeep?.dropped(attempt)
+    attempt?.stream?.close(how)
+  }
+
+  /** The person at the page may be active, idle or away now. */
+  changed(): void {
+    for (const presence of this.rooms.values()) presence.changed()
+  }
+
+  #wanted(): Presence[] {
+    return [...this.rooms.values()].filter(({ ended }) => !ended)
   }
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {
-    this.#upkeep?.heard()
     const rest: Frame[] = []
     for (const frame of frames) {
       switch (frame.type) {
@@ -233,7 +234,7 @@ export class Connection {
           this.#ready(attempt, frame)
           break
         case 'bye':
-          if (rest.length > 0) this.host.onFrames(rest)
+          this.#apply(rest)
           this.lose(frame)
           return
         case 'expiring':
@@ -242,47 +243,73 @@ export class Connection {
         default:
           rest.push(frame)
       }
-      // The host may have stopped or reopened: what follows belongs to a past attempt.
+      // We may have been stopped or opened anew: what follows belongs to a past attempt.
       if (this.attempt !== attempt) return
     }
     if (attempt.ready === null) return
-    this.host.onFrames(rest)
-    // Beside the first picture; if it cannot be had, the next beat tries again.
-    if (this.#upkeep === null) this.#keep(() => {})
+    // Its code is fetched beside the first picture; if it cannot be had, the next beat tries again.
+    this.#keep((upkeep) => upkeep.heard())
+    this.#apply(rest)
   }
 
   #ready(attempt: Attempt, ready: ReadyFrame): void {
-    const { stream } = attempt
-    if (stream === null) return
     this.#timer.clear()
     const resumed = this.held?.connection === ready.connection
     attempt.ready = ready
     this.id = ready.connection
     this.user = ready.user
     this.held = { connection: ready.connection, resume: ready.resume, eventId: null }
-    this.#wasConnected = true
-    this.#upkeep?.ready(stream.transport, ready.beatMs)
-    this.#set('connected', () => this.host.onReady(stream, ready, resumed))
+    this.#upkeep?.ready(attempt)
+    this.#set('connected', () => {
+      this.online?.renew()
+      this.join(this.#wanted(), resumed)
+    })
   }
 
-  /** Fetches the upkeep, and lets it take over unless nothing is left to keep. */
-  #keep(then: () => void): void {
+  #apply(frames: readonly Frame[]): void {
+    const touched = new Set<Presence>()
+    for (const frame of frames) {
+      if (frame.type === 'health') {
+        for (const presence of this.rooms.values()) presence.setStore(frame.store, frame.staleMs)
+      } else if (frame.type === 'users') {
+        this.online?.apply(frame.fields)
+      } else if ('room' in frame) {
+        const presence = this.rooms.get(frame.room)
+        if (presence === undefined) continue
+        if (frame.type === 'ended') {
+          presence.end(frame.reason)
+          continue
+        }
+        presence.apply(frame)
+        touched.add(presence)
+      }
+    }
+    for (const presence of touched) presence.commit()
+    // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
+    if (touched.size > 0) return
+    this.online?.poke()
+    for (const presence of this.rooms.values()) presence.poke()
+  }
+
+  #down(error: RollcallError | null): void {
+    this.error = error
+    this.online?.down()
+    for (const presence of this.rooms.values()) presence.down(error)
+  }
+
+  /** Hands over the upkeep, once its code is here, unless nothing is left to keep. */
+  #keep(fn: (upkeep: Upkeep) => void): void {
     parts.upkeep.use(
-      (part) => {
-        if (!this.isTrying) return
-        this.#adopt(part)
-        then()
+      ({ Upkeep }) => {
+        if (!this.isWanted) return
+        if (this.#upkeep === null) {
+          this.#upkeep = new Upkeep(this)
+          this.#upkeep.start()
+        }
+        fn(this.#upkeep)
       },
       () => {},
     )
-  }
-
-  #adopt({ Upkeep }: { readonly Upkeep: new (connection: Connection) => Upkeep }): void {
-    this.#upkeep ??= new Upkeep(this)
-    this.#upkeep.start()
-    if (this.attempt?.stream && this.attempt.ready) {
-      this.#upkeep.ready(this.attempt.stream.transport, this.attempt.ready.beatMs)
-    }
   }
 
   #set(state: ConnectionState, during: () => void): void {

@@ -36,16 +36,25 @@ export class RosterPage {
   readonly #room: string
   readonly #store: Store<PageState>
   readonly #newId: () => string
+  readonly #closed: () => void
   readonly #step: number
   #parts: Part[] = []
   #count = 0
   #error: RollcallError | null = null
 
-  constructor(room: string, options: PageOptions, store: Store<PageState>, ask: Ask, newId: () => string) {
+  constructor(
+    room: string,
+    options: PageOptions,
+    store: Store<PageState>,
+    ask: Ask,
+    newId: () => string,
+    closed: () => void,
+  ) {
     this.#room = room
     this.#store = store
     this.#ask = ask
     this.#newId = newId
+    this.#closed = closed
     this.#step = options.limit ?? 50
     this.#open(options.cursor ?? null)
   }
@@ -71,9 +80,11 @@ export class RosterPage {
     this.#load(last)
   }
 
+  /** Shows nothing more; moving on does nothing from now on. */
   close(): void {
     this.#closeParts(this.#parts)
     this.#parts = []
+    this.#closed()
   }
 
   /** A new stream has no pages. */

@@ -4,15 +4,15 @@ import { Emitter } from './emitter.ts'
 import type { Environment } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
 import { type Mode, type RosterFrame, toList, toMember, type UnreadFrame } from './frame.ts'
+import type { Lazy } from './lazy.ts'
 import { type JsonObject, type LeaveReason, type Member, sameJson, sameList } from './member.ts'
 import { parts } from './parts.ts'
 import type { Room } from './room.ts'
-import { type Change, emptyRoster, type Roster, reduce, type Step, settle } from './roster.ts'
+import type { RoomUpkeep } from './roomupkeep.ts'
+import { type Change, emptyRoster, type Roster, reduce, type Step } from './roster.ts'
 import type { Signals, SignalTable } from './signals.ts'
 import { type Readable, Store } from './store.ts'
 import type { Answer, Entry, Message, Stream } from './stream.ts'
-import { Throttle } from './throttle.ts'
-import { Timer } from './timer.ts'
 import type { Windows } from './windows.ts'
 
 export interface Health {
@@ -56,13 +56,14 @@ export interface RoomStores {
   readonly health: Readable<Health>
 }
 
-const setEveryMs = 100
-/** A room that was joined, or a snapshot that was asked for, answers well within this. */
-const answerMs = 3_000
-/** A replica is at most a second behind. */
-const behindMs = 1_200
-/** However wrong a server may be, it is not asked more often than this. */
-const askEveryMs = 1_000
+/** What is fetched for a room when it is first needed. */
+interface Extras {
+  signals: SignalTable
+  windows: Windows
+  upkeep: RoomUpkeep
+}
+
+const roomParts: { readonly [K in keyof Extras]: Lazy<{ ofRoom(presence: Presence): Extras[K] }> } = parts
 
 const silence: Signals = new Map()
 
@@ -75,198 +76,182 @@ export const healthy: Health = {
   ended: null,
 }
 
+function newStores({ state, options }: Connection) {
+  const store = <T>(value: T) => new Store(value, options.environment.report)
+  return {
+    self: store<Member | null>(null),
+    others: store<readonly Member[]>([]),
+    members: store<readonly Member[]>([]),
+    sample: store<readonly Member[]>([]),
+    count: store(0),
+    data: store<JsonObject>({}),
+    mode: store<Mode | null>(null),
+    connection: state as RoomStores['connection'],
+    health: store(healthy),
+  } satisfies RoomStores
+}
+
 /** One room of a client: joins what is wanted (Desired) to what is known (Roster), and shows it. */
-export class Presence implements RoomStores {
+export class Presence {
   readonly room: string
+  readonly connection: Connection
+  readonly environment: Environment
   readonly desired: Desired
   readonly events: Emitter<RoomEvents>
-  readonly self: Store<Member | null>
-  readonly others: Store<readonly Member[]>
-  readonly members: Store<readonly Member[]>
-  readonly sample: Store<readonly Member[]>
-  readonly count: Store<number>
-  readonly data: Store<JsonObject>
-  readonly mode: Store<Mode | null>
-  readonly health: Store<Health>
-  readonly connection: Readable<ConnectionState>
+  readonly stores: ReturnType<typeof newStores>
   /** The stores of those who look on at signals, by kind. */
   readonly signalStores = new Map<string, Store<Signals>>()
   /** The entries that share this one. */
   readonly entries = new Set<Room>()
-  readonly environment: Environment
-  readonly #connection: Connection
-  readonly #throttle: Throttle
-  #signals: SignalTable | null = null
-  #windows: Windows | null = null
-  #roster: Roster = emptyRoster
+  roster: Roster = emptyRoster
+  /** What we hold is the truth, as far as this stream has said. */
+  fresh = false
+  /** The stream is known to have taken us in: it can be asked for more. */
+  entered = false
+  /** Wanted no more: the server ended our lease here, or we left. */
+  ended = false
   #changes: Change[] = []
   /** Our own member from the answers to join and set: counts mode does not name us. */
   #own: Member | null = null
-  /** What we hold is the truth, as far as this stream has said. */
-  #fresh = false
-  /** A snapshot is on its way: the next one is right whatever its version. */
-  #asked = false
-  #askedAt = Number.NEGATIVE_INFINITY
-  /** The stream that was told to join this room, and whether it is known to have worked. */
+  /** The stream that was told to join this room. */
   #stream: Stream | null = null
-  #entered = false
-  /** The stream that took us in: it can be asked for more. */
-  #joined: Stream | null = null
-  readonly #repairTimer: Timer
-  readonly #settleTimer: Timer
-  #ended = false
+  readonly #extras: Partial<Extras> = {}
 
   constructor(room: string, observe: boolean, connection: Connection) {
-    const { environment } = connection.options
-    const { report } = environment
     this.room = room
+    this.connection = connection
+    this.environment = connection.options.environment
     this.desired = new Desired(observe)
-    this.connection = connection.state
-    this.environment = environment
-    this.#connection = connection
-    this.#throttle = new Throttle(environment, setEveryMs, () => this.#flush())
-    this.#repairTimer = new Timer(environment)
-    this.#settleTimer = new Timer(environment)
-    this.events = new Emitter(report)
-    this.self = new Store<Member | null>(null, report)
-    this.others = new Store<readonly Member[]>([], report)
-    this.members = new Store<readonly Member[]>([], report)
-    this.sample = new Store<readonly Member[]>([], report)
-    this.count = new Store(0, report)
-    this.data = new Store<JsonObject>({}, report)
-    this.mode = new Store<Mode | null>(null, report)
-    this.health = new Store(healthy, report)
-  }
-
-  /** True while the room is wanted: not after the server ended our lease in it. */
-  get wanted(): boolean {
-    return !this.#ended
+    this.events = new Emitter(this.environment.report)
+    this.stores = newStores(connection)
   }
 
   /** What a new stream has to know. */
   entry(): Entry {
-    const { known, epoch, version } = this.#roster
-    const claims = known && !this.#asked
+    const { known, epoch, version } = this.roster
+    const claims = known && !this.#extras.upkeep?.asked
     return {
       room: this.room,
-      wish: this.desired.wish(this.#connection.status),
+      wish: this.desired.wish(this.connection.status),
       since: claims ? { epoch, version } : null,
     }
   }
 
   /** Enters on an open stream. */
   async join(stream: Stream, resumed: boolean): Promise<void> {
-    this.#fresh = false
-    this.#entered = false
-    this.#joined = null
+    this.fresh = false
+    this.entered = false
     this.#stream = stream
-    this.#expect(answerMs)
     const asked = stream.join(this.entry(), resumed)
-    this.#signals?.renew()
+    this.use('upkeep', (upkeep) => upkeep.expect())
+    this.#extras.signals?.renew()
     const answer = await asked
-    this.#answered(stream, answer)
-    if (!answer.ok || stream !== this.#told()) return
-    this.#joined = stream
-    this.#windows?.renew()
+    this.answered(stream, answer)
+    if (answer.ok && stream === this.told) this.#extras.windows?.renew()
   }
 
   /** The room is wanted again after the server ended our lease in it. */
   revive(): void {
-    this.#ended = false
-    this.health.set(this.#health({ ended: null, error: null }))
+    this.ended = false
+    this.#tell({ ended: null, error: null })
   }
 
   set(value: unknown, replace: boolean): void {
     this.desired.set(value, replace)
     const { data } = this.desired
-    const tell = data === null || sameJson(data, this.data.get()) ? undefined : this.data.put(data)
-    // Before the first join there is nobody to tell: the join tells the whole.
-    if (this.#stream !== null) this.#throttle.request()
+    const { data: shown } = this.stores
+    const tell = data === null || sameJson(data, shown.get()) ? undefined : shown.put(data)
+    this.changed()
     tell?.()
   }
 
-  /** The status may have changed: chosen, or by the activity of the page. */
-  statusChanged(): void {
-    if (!this.desired.observe) this.#throttle.request()
+  /** What we want to be here may have changed: the stream is told. */
+  changed(): void {
+    this.use('upkeep', (upkeep) => upkeep.tell())
   }
 
   /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
   apply(frame: RosterFrame | UnreadFrame): void {
-    if (this.#ended) return
+    if (this.ended) return
+    const { signals, windows, upkeep } = this.#extras
     if ('fields' in frame) {
-      this.#unread(frame)
+      const { type, fields } = frame
+      if (type !== 'signals') windows?.apply(type, fields)
+      // Of nothing, nothing need be known.
+      else if (signals || toList(fields.signals).length > 0)
+        this.use('signals', (table) => table.apply(fields))
       return
     }
     const isState = frame.type === 'snapshot' || frame.type === 'mode'
-    const before = this.#roster
-    const step = reduce(before, frame, this.environment.now(), isState && this.#asked)
-    this.#take(step)
-    if (step.gap !== null) {
-      this.#repair(step.gap === 'behind' ? behindMs : 0)
-    } else if (isState || (!this.#asked && (step.roster !== before || frame.type === 'resumed'))) {
-      if (isState) this.#signals?.replaced()
+    const asked = upkeep?.asked ?? false
+    const before = this.roster
+    const step = reduce(before, frame, this.environment.now(), isState && asked)
+    const { gap } = step
+    this.take(step)
+    if (gap !== null) this.use('upkeep', (upkeep) => upkeep.repair(gap))
+    else if (isState || (!asked && (step.roster !== before || frame.type === 'resumed'))) {
+      if (isState) signals?.replaced()
       // A diff that fits proves as much as a snapshot, unless what we hold is already in doubt.
-      this.#fresh = true
-      this.#entered = true
-      this.#asked = false
-      this.#repairTimer.clear()
+      this.fresh = true
+      this.entered = true
+      upkeep?.done()
     }
   }
 
+  take({ roster, changes }: Step): void {
+    this.roster = roster
+    this.#changes.push(...changes)
+    for (const { type, member } of changes) if (type === 'leave') this.#extras.signals?.left(member.user)
+  }
+
   commit(): void {
-    this.#throttle.poke()
-    // While we are cut off, nobody can tell who came back: the next snapshot decides.
-    if (this.#fresh) this.#take(settle(this.#roster, this.environment.now()))
-    const { known, members, list, sample, count, mode } = this.#roster
-    const { user } = this.#connection
+    const { signals, upkeep } = this.#extras
+    upkeep?.check()
+    const { known, members, list, sample, count, mode } = this.roster
+    const { stores, events } = this
+    const { user } = this.connection
     const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
-    const self = named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)
-    const before = this.mode.get()
+    const before = stores.mode.get()
     const tells = [
-      this.count.put(count),
-      this.members.put(list),
-      this.others.put(
+      stores.count.put(count),
+      stores.members.put(list),
+      stores.others.put(
         sameList(
-          this.others.get(),
+          stores.others.get(),
           list.filter((member) => member.user !== user),
         ),
       ),
-      this.self.put(self),
-      this.sample.put(sample),
-      this.mode.put(known ? mode : null),
-      this.health.put(this.#health()),
-      ...(this.#signals?.show() ?? []),
+      stores.self.put(named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)),
+      stores.sample.put(sample),
+      stores.mode.put(known ? mode : null),
+      stores.health.put(this.#health({})),
+      ...(signals?.show() ?? []),
     ]
     const changes = this.#changes
     this.#changes = []
-    for (const change of changes) this.events.emit(change.type, change as never)
-    if (known && before !== null && before !== mode) this.events.emit('mode', { mode })
-    if (known && tells[0]) this.events.emit('count', { count })
+    for (const change of changes) events.emit(change.type, change as never)
+    if (known && before !== null && before !== mode) events.emit('mode', { mode })
+    if (known && tells[0]) events.emit('count', { count })
     for (const tell of tells) tell?.()
-    this.#settleLater()
   }
 
   /** Sends what a throttled timer has left lying. */
   poke(): void {
-    this.#throttle.poke()
-    this.#signals?.poke()
-    this.#windows?.poke()
+    this.use('upkeep', (upkeep) => upkeep.check())
+    this.#extras.signals?.poke()
+    this.#extras.windows?.poke()
   }
 
   setStore(store: 'ok' | 'degraded', staleMs: number): void {
-    this.health.set(this.#health({ store, staleMs }))
+    this.#tell({ store, staleMs })
   }
 
   /** The connection is down: what is shown stays, and is called old. */
   down(error: RollcallError | null): void {
-    this.#fresh = false
+    this.fresh = false
     this.#stream = null
-    this.#repairTimer.clear()
-    this.#settleTimer.clear()
-    this.#throttle.cancel()
-    this.#signals?.down()
-    this.#windows?.down()
-    this.health.set(this.#health({ error }))
+    for (const extra of Object.values(this.#extras)) extra.down()
+    this.#tell({ error })
     if (error !== null) this.fail(error)
   }
 
@@ -276,167 +261,96 @@ export class Presence implements RoomStores {
     if (known !== undefined) return known
     const store = new Store<Signals>(silence, this.environment.report)
     this.signalStores.set(kind, store)
-    this.withSignals((table) => table.tell())
+    this.use('signals', (table) => table.tell())
     return store
   }
 
-  /** Hands over the signals of this room, once their code is here. */
-  withSignals(fn: (table: SignalTable) => void): void {
-    const late = parts.signals.value === null
-    parts.signals.use(({ SignalTable }) => {
-      this.#signals ??= new SignalTable(this)
-      fn(this.#signals)
-      if (late) this.#signals.tell()
-    }, this.#missing)
-  }
-
-  /** Hands over the pages and contacts of this room, once their code is here. */
-  withWindows(fn: (windows: Windows) => void): void {
-    parts.windows.use(({ Windows }) => {
-      this.#windows ??= new Windows(this)
-      fn(this.#windows)
-    }, this.#missing)
+  /** Hands over what is fetched when it is first needed: at once, if it is here. */
+  use<K extends keyof Extras>(name: K, fn: (extra: Extras[K]) => void): void {
+    const part = roomParts[name]
+    const late = part.value === null
+    part.use(
+      ({ ofRoom }) => {
+        const extra: Extras[K] = this.#extras[name] ?? ofRoom(this)
+        this.#extras[name] = extra
+        fn(extra)
+        if (late) this.commit()
+      },
+      (error) => {
+        if (name !== 'upkeep') {
+          this.fail(
+            error instanceof RollcallError ? error : new RollcallError('unreachable', textOf(error), true),
+          )
+        }
+      },
+    )
   }
 
   fail(error: RollcallError): void {
     this.events.emit('error', { error })
   }
 
-  get connectionId(): string | null {
-    return this.#connection.id
+  isPresent(user: string): boolean {
+    return this.roster.mode === 'counts' || this.roster.members.has(user)
   }
 
-  isPresent(user: string): boolean {
-    return this.#roster.mode === 'counts' || this.#roster.members.has(user)
+  /** The open stream, if it was told of us here. */
+  get told(): Stream | null {
+    const { stream } = this.connection
+    return stream === this.#stream && !this.ended ? stream : null
   }
 
   /** The stream that was told of us here, if we are a member. */
   get current(): Stream | null {
-    return this.desired.observe ? null : this.#told()
+    return this.desired.observe ? null : this.told
   }
 
   /** Null where there is nobody to tell yet: a new stream is told when it took us in. */
   ask(message: Message): Promise<Answer> | null {
-    const stream = this.#told()
-    return stream === null || stream !== this.#joined ? null : stream.ask(message)
+    return (this.entered && this.told?.ask(message)) || null
+  }
+
+  /** The server said yes or no to what we want to be here. */
+  answered(stream: Stream, answer: Answer): void {
+    if (this.connection.stream !== stream || this.ended) return
+    if (answer.ok) {
+      this.entered = true
+      this.#own = toMember(answer.fields.member) ?? this.#own
+      if (this.stores.health.get().error !== null) this.#tell({ error: null })
+      if (this.roster.mode === 'counts') this.commit()
+    } else if (answer.error.code !== 'closed') {
+      if (!answer.error.retry) this.#extras.upkeep?.giveUp()
+      this.#tell({ error: answer.error })
+      this.fail(answer.error)
+    }
   }
 
   /** The server ended our lease here; nothing more comes of this room. */
   end(reason: string): void {
-    this.#clear()
-    this.#ended = true
-    this.health.set(this.#health({ ended: reason }))
+    this.close()
+    this.#tell({ ended: reason })
     this.events.emit('ended', { reason })
   }
 
   /** We left: forget everything. */
   close(): void {
-    this.#clear()
-    this.#ended = true
-  }
-
-  #unread({ type, fields }: UnreadFrame): void {
-    if (type !== 'signals') {
-      this.#windows?.apply(type, fields)
-    } else if (this.#signals !== null || toList(fields.signals).length > 0) {
-      // Of nothing, nothing need be known.
-      this.withSignals((table) => table.apply(fields))
-    }
-  }
-
-  #clear(): void {
-    this.#repairTimer.clear()
-    this.#throttle.cancel()
-    this.#settleTimer.clear()
-    this.#signals?.clear()
-    this.#windows?.down()
-    this.#roster = emptyRoster
+    this.ended = true
+    this.fresh = false
+    this.roster = emptyRoster
     this.#own = null
-    this.#asked = false
-    this.#fresh = false
     this.#changes = []
+    for (const extra of Object.values(this.#extras)) extra.clear()
     this.commit()
   }
 
-  #flush(): void {
-    const stream = this.current
-    // Without a stream nothing is lost: the next one is told the whole.
-    if (stream === null) return
-    const change = this.desired.take(this.#connection.status)
-    if (change !== null)
-      void stream
-        .ask({ type: 'set', room: this.room, ...change })
-        .then((answer) => this.#answered(stream, answer))
+  #tell(change: Partial<Health>): void {
+    this.stores.health.set(this.#health(change))
   }
 
-  #told(): Stream | null {
-    const stream = this.#connection.stream
-    return stream === this.#stream && !this.#ended ? stream : null
-  }
-
-  readonly #missing = (error: unknown): void => {
-    this.fail(error instanceof RollcallError ? error : new RollcallError('unreachable', textOf(error), true))
-  }
-
-  #answered(stream: Stream, answer: Answer): void {
-    if (this.#connection.stream !== stream || this.#ended) return
-    if (answer.ok) {
-      this.#entered = true
-      this.#own = toMember(answer.fields.member) ?? this.#own
-      if (this.health.get().error !== null) this.health.set(this.#health({ error: null }))
-      if (this.#roster.mode === 'counts') this.commit()
-      return
-    }
-    if (answer.error.code === 'closed') return
-    if (!answer.error.retry) this.#repairTimer.clear()
-    this.health.set(this.#health({ error: answer.error }))
-    this.fail(answer.error)
-  }
-
-  #take(step: Step): void {
-    this.#roster = step.roster
-    this.#changes.push(...step.changes)
-    for (const change of step.changes) if (change.type === 'leave') this.#signals?.left(change.member.user)
-  }
-
-  /** Fetches the state anew after `ms`, unless it comes by itself or is on its way already. */
-  #repair(ms: number): void {
-    if (this.#asked && this.#repairTimer.isSet) return
-    const wait = Math.max(ms, this.#askedAt + askEveryMs - this.environment.now())
-    if (wait <= 0) this.#ask()
-    else this.#expect(wait)
-  }
-
-  #ask(): void {
-    const stream = this.#connection.stream
-    if (stream === null) return
-    this.#asked = true
-    this.#askedAt = this.environment.now()
-    this.#fresh = false
-    if (stream.snapshot(this.room)) this.#expect(answerMs)
-    else this.#connection.reopen()
-  }
-
-  #expect(ms: number): void {
-    this.#repairTimer.set(ms, () => {
-      const { stream } = this.#connection
-      // A join that was refused for now, or never answered, is made again; else only the state is missing.
-      if (stream !== null && !this.#entered) void this.join(stream, true)
-      else this.#ask()
-    })
-  }
-
-  #settleLater(): void {
-    const { settledAt } = this.#roster
-    if (settledAt === null || !this.#fresh || this.#settleTimer.isSet) return
-    this.#settleTimer.set(Math.max(0, settledAt - this.environment.now()), () => this.commit())
-  }
-
-  #health(change: Partial<Health> = {}): Health {
-    const before = this.health.get()
-    const next = { ...before, ...change, settling: this.#roster.settledAt !== null }
-    next.stale = !this.#fresh || next.store === 'degraded'
-    const same = (Object.keys(next) as (keyof Health)[]).every((key) => next[key] === before[key])
-    return same ? before : next
+  #health(change: Partial<Health>): Health {
+    const before = this.stores.health.get()
+    const next = { ...before, ...change, settling: this.roster.settledAt !== null }
+    next.stale = !this.fresh || next.store === 'degraded'
+    return (Object.keys(next) as (keyof Health)[]).every((key) => next[key] === before[key]) ? before : next
   }
 }

@@ -29,140 +29,137 @@ export interface RoomOptions {
  * One entry into a room. Several entries of one client into the same room share the lease and the
  * stores; the room is left with the last of them.
  */
-export class Room implements RoomStores {
+export interface Room extends RoomStores {
   readonly id: string
-  readonly self: RoomStores['self']
-  readonly others: RoomStores['others']
-  readonly members: RoomStores['members']
-  readonly sample: RoomStores['sample']
-  readonly count: RoomStores['count']
-  readonly data: RoomStores['data']
-  readonly mode: RoomStores['mode']
-  readonly connection: RoomStores['connection']
-  readonly health: RoomStores['health']
-  readonly #presence: Presence
-  readonly #release: () => void
-  readonly #stops = new Set<() => void>()
-  #left = false
-
-  /** @internal Made by `client.enter`. */
-  constructor(presence: Presence, release: () => void) {
-    this.id = presence.room
-    this.self = presence.self
-    this.others = presence.others
-    this.members = presence.members
-    this.sample = presence.sample
-    this.count = presence.count
-    this.data = presence.data
-    this.mode = presence.mode
-    this.connection = presence.connection
-    this.health = presence.health
-    this.#presence = presence
-    this.#release = release
-  }
 
   /**
    * Merges `data` into ours, key by key; `replace` sets the whole. May be called as often as you
    * like: at most ten a second are sent, and the newest always is. Throws on what JSON cannot carry
    * (NaN, Infinity, functions) and if the whole is over 1 KiB.
    */
-  set(data: object, options: { readonly replace?: boolean } = {}): void {
-    this.#check()
-    if (this.#presence.desired.observe) throw invalid('an observer has no data to set')
-    this.#presence.set(data, options.replace === true)
-  }
+  set(data: object, options?: { readonly replace?: boolean }): void
 
   /** Fixes our status; null lets it follow the person at the page again. */
-  setStatus(status: Status | null): void {
-    this.#check()
-    this.#presence.desired.setStatus(status)
-    this.#presence.statusChanged()
-  }
+  setStatus(status: Status | null): void
 
   /**
    * Says something of short life: a cursor, a selection. The newest of each kind counts, at most
    * twenty a second are sent, and null ends it. Throws on what JSON cannot carry, and over 1 KiB.
    */
-  signal(kind: string, value: unknown, options: SignalOptions = {}): void {
-    this.#check()
-    if (this.#presence.desired.observe) throw invalid('an observer has no signals')
-    if (typeof kind !== 'string' || kind === '') throw invalid('a kind must be a non-empty string')
-    const data = checkJson(value, kind)
-    checkSize(data, kind)
-    this.#presence.withSignals((signals) => signals.set(kind, data, options))
-  }
+  signal(kind: string, value: unknown, options?: SignalOptions): void
 
   /** What others signal, by connection: another tab of ours is there too, this one is not. */
-  signals(kind: string): Readable<Signals> {
-    return this.#presence.signalsOf(kind)
-  }
+  signals(kind: string): Readable<Signals>
 
   /**
    * Call it at each key: others see `typing` until three seconds after the last one. Said at most once
    * a second; `false` ends it at once, as when the message is sent.
    */
-  typing(on = true): void {
-    this.#check()
-    if (!this.#presence.desired.observe) this.#presence.withSignals((signals) => signals.typing(on))
-  }
+  typing(on?: boolean): void
 
   /** A window on the roster, for rooms too large to name everyone. Open until closed, or the room is left. */
-  page(options: PageOptions = {}): Page {
-    this.#check()
-    const { limit } = options
-    if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 200)) {
-      throw invalid(`limit must be 1 to 200, not ${limit}`)
-    }
-    const store = new Store(emptyPage, this.#presence.environment.report)
-    let page: RosterPage | null = null
-    const opened = watch(store, this.#stops, (open) =>
-      this.#presence.withWindows((windows) =>
-        open(() => {
-          const opened = windows.page(options, store)
-          page = opened
-          return () => {
-            page = null
-            windows.closePage(opened)
-          }
-        }),
-      ),
-    )
-    return Object.assign(opened, {
-      next: () => this.#presence.withWindows(() => page?.next()),
-      more: () => this.#presence.withWindows(() => page?.more()),
-    })
-  }
+  page(options?: PageOptions): Page
 
   /** Which of these users are here, and how, in rooms of any size. Open until closed, or the room is left. */
-  contacts(users: readonly string[]): Contacts {
-    this.#check()
-    const set = checkUsers(users, maxContacts)
-    const store = new Store(nobody, this.#presence.environment.report)
-    return watch(store, this.#stops, (open) =>
-      this.#presence.withWindows((windows) => open(() => windows.contacts(set, store))),
-    )
-  }
+  contacts(users: readonly string[]): Contacts
 
   /** Listens until the returned function is called or the room is left. */
-  on<K extends keyof RoomEvents>(type: K, fn: (event: RoomEvents[K]) => void): () => void {
-    const off = this.#presence.events.on(type, fn)
-    const stop = () => {
-      off()
-      this.#stops.delete(stop)
-    }
-    this.#stops.add(stop)
-    return stop
-  }
+  on<K extends keyof RoomEvents>(type: K, fn: (event: RoomEvents[K]) => void): () => void
 
   /** Leaves: others know at once. Calling it again does nothing. */
-  leave(): void {
-    if (this.#left) return
-    this.#left = true
-    for (const stop of [...this.#stops]) stop()
-    this.#release()
+  leave(): void
+}
+
+/** One more entry into the room of `presence`; `release` is told when it leaves. */
+export function newRoom(presence: Presence, release: () => void): Room {
+  const { room, desired, environment } = presence
+  const stops = new Set<() => void>()
+  let left = false
+
+  const check = () => {
+    if (left) throw invalid(`room ${room} has been left`, 'closed')
+  }
+  const checkMember = (what: string) => {
+    check()
+    if (desired.observe) throw invalid(`an observer has no ${what}`)
   }
 
-  #check(): void {
-    if (this.#left) throw invalid(`room ${this.id} has been left`, 'closed')
+  return {
+    id: room,
+    ...presence.stores,
+
+    set(data, { replace = false } = {}) {
+      checkMember('data')
+      presence.set(data, replace)
+    },
+
+    setStatus(status) {
+      check()
+      desired.setStatus(status)
+      presence.changed()
+    },
+
+    signal(kind, value, options = {}) {
+      checkMember('signals')
+      if (typeof kind !== 'string' || kind === '') throw invalid('a kind must be a non-empty string')
+      const data = checkJson(value, kind)
+      checkSize(data, kind)
+      presence.use('signals', (signals) => signals.set(kind, data, options))
+    },
+
+    signals: (kind) => presence.signalsOf(kind),
+
+    typing(on = true) {
+      check()
+      if (!desired.observe) presence.use('signals', (signals) => signals.typing(on))
+    },
+
+    page(options = {}) {
+      check()
+      const { limit = 1 } = options
+      if (!Number.isInteger(limit) || limit < 1 || limit > 200) {
+        throw invalid(`limit must be 1 to 200, not ${limit}`)
+      }
+      const store = new Store(emptyPage, environment.report)
+      let page: RosterPage | undefined
+      const opened = watch(store, stops, (open) =>
+        presence.use('windows', (windows) =>
+          open(() => {
+            page = windows.page(options, store)
+            return page
+          }),
+        ),
+      )
+      return Object.assign(opened, {
+        next: () => presence.use('windows', () => page?.next()),
+        more: () => presence.use('windows', () => page?.more()),
+      })
+    },
+
+    contacts(users) {
+      check()
+      const set = checkUsers(users, maxContacts)
+      const store = new Store(nobody, environment.report)
+      return watch(store, stops, (open) =>
+        presence.use('windows', (windows) => open(() => windows.contacts(set, store))),
+      )
+    },
+
+    on(type, fn) {
+      const off = presence.events.on(type, fn)
+      const stop = () => {
+        off()
+        stops.delete(stop)
+      }
+      stops.add(stop)
+      return stop
+    },
+
+    leave() {
+      if (left) return
+      left = true
+      for (const stop of [...stops]) stop()
+      release()
+    },
   }
 }

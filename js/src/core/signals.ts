@@ -52,7 +52,7 @@ export interface SignalsHost {
   /** The stream that knows us here as a member, if there is one. */
   readonly current: Stream | null
   /** Our own connection, whose signals we know already. */
-  readonly connectionId: string | null
+  readonly connection: { readonly id: string | null }
   /** True where members have no names: then everyone is taken as present. */
   isPresent(user: string): boolean
   fail(error: RollcallError): void
@@ -224,7 +224,7 @@ export class SignalTable {
     for (const [connection, signal] of of ?? []) {
       const here = this.#host.isPresent(signal.user)
       const endsAt = here ? signal.endsAt : Math.min(signal.endsAt, signal.at + overtakeMs)
-      if (endsAt <= now || connection === this.#host.connectionId) of?.delete(connection)
+      if (endsAt <= now || connection === this.#host.connection.id) of?.delete(connection)
       else {
         changesAt = Math.min(changesAt, endsAt)
         if (here) seen.set(connection, signal)
@@ -318,4 +318,8 @@ function toSignals(value: unknown): Said[] {
     })
   }
   return signals
+}
+
+export function ofRoom(host: SignalsHost): SignalTable {
+  return new SignalTable(host)
 }

@@ -4,6 +4,8 @@ import type { Attempt, Connection } from './connection.ts'
 import { judge } from './ending.ts'
 import type { PageEvent, PageTarget } from './environment.ts'
 import type { Status } from './member.ts'
+import type { Presence } from './presence.ts'
+import { RoomUpkeep } from './roomupkeep.ts'
 import type { Cause, TransportName } from './stream.ts'
 import { TransportChoice } from './transport.ts'
 import { Watchdog } from './watchdog.ts'
@@ -32,7 +34,7 @@ export class Upkeep {
   constructor(connection: Connection) {
     const { environment, transport } = connection.options
     this.#connection = connection
-    this.#activity = new Activity(environment, () => connection.host.onActivity())
+    this.#activity = new Activity(environment, () => connection.changed())
     this.#choice = new TransportChoice(transport, environment.openSocket !== null)
     this.#watchdog = new Watchdog(environment, {
       probe: () => connection.attempt?.stream?.probe() ?? false,
@@ -50,9 +52,11 @@ export class Upkeep {
 
   /** The connection is wanted: follows the page from now on. */
   start(): void {
-    const { page, platform } = this.#connection.options.environment
+    const { attempt, options: connected } = this.#connection
+    const { page, platform } = connected.environment
     this.#failures = 0
     this.#renewed = false
+    if (attempt?.ready) this.ready(attempt)
     if (page === null || this.#following !== null) return
     const { window, document } = page
     const abort = new platform.AbortController()
@@ -82,11 +86,12 @@ export class Upkeep {
     this.#activity.stop()
   }
 
-  ready(transport: TransportName, beatMs: number): void {
+  ready({ stream, ready }: Attempt): void {
+    if (stream === null || ready === null) return
     this.#readyAt = this.#connection.options.environment.now()
     this.#notBefore = 0
-    this.#choice.worked(transport)
-    this.#watchdog.watch(beatMs)
+    this.#choice.worked(stream.transport)
+    this.#watchdog.watch(ready.beatMs)
   }
 
   heard(): void {
@@ -94,7 +99,10 @@ export class Upkeep {
   }
 
   /** The attempt is over, whoever ended it. */
-  dropped(): void {
+  dropped(attempt: Attempt | null): void {
+    const { held } = this.#connection
+    const eventId = attempt?.stream?.eventId
+    if (held !== null && eventId) this.#connection.held = { ...held, eventId }
     this.#watchdog.stop()
   }
 
@@ -155,7 +163,7 @@ export class Upkeep {
   #hide(): void {
     const connection = this.#connection
     const { held, options } = connection
-    if (!connection.isTrying) return
+    if (!connection.isWanted) return
     // A connection that is shared goes with its last tab, which says so itself.
     if (held !== null && !connection.isShared) {
       const body = JSON.stringify({ resume: held.resume, closing: true })
@@ -176,7 +184,11 @@ export class Upkeep {
     }
     // An attempt that began without a network may hang until its time-out.
     if (online && connection.attempt !== null) connection.drop('cut')
-    const { attempt, isOpening, options } = connection
-    if (attempt === null && isOpening && options.environment.now() >= this.#notBefore) void connection.open()
+    const { attempt, isWanted, options } = connection
+    if (attempt === null && isWanted && options.environment.now() >= this.#notBefore) void connection.open()
   }
+}
+
+export function ofRoom(presence: Presence): RoomUpkeep {
+  return new RoomUpkeep(presence)
 }

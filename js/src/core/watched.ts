@@ -54,20 +54,22 @@ export class Watched<T, V> {
     this.#throttle = new Throttle(host.environment, everyMs, () => this.#ask())
   }
 
-  /** Watches `users` until the returned function is called; `store` shows who of them is here. */
-  open(users: ReadonlySet<string>, store: Store<V>): () => void {
+  /** Watches `users` until it is closed; `store` shows who of them is here. */
+  open(users: ReadonlySet<string>, store: Store<V>): { close(): void } {
     const caller = { users, store }
     this.#callers.add(caller)
     const { size } = this.#users()
     if (size > this.#kind.limit) {
       this.#callers.delete(caller)
       this.#host.fail(tooMany(size, this.#kind.limit))
-      return () => {}
+      return { close() {} }
     }
     this.#showTo(caller)
     this.#plan()
-    return () => {
-      if (this.#callers.delete(caller)) this.#plan()
+    return {
+      close: () => {
+        if (this.#callers.delete(caller)) this.#plan()
+      },
     }
   }
 

@@ -73,18 +73,18 @@ export function tooMany(size: number, limit: number): RollcallError {
 export function watch<T>(
   store: Store<T>,
   stops: Set<() => void>,
-  fetch: (open: (start: () => () => void) => void) => void,
+  fetch: (open: (start: () => { close(): void }) => void) => void,
   closed?: () => void,
 ): Watch<T> {
-  let end: (() => void) | null = null
+  let watched: { close(): void } | null = null
   const close = () => {
     if (!stops.delete(close)) return
-    end?.()
+    watched?.close()
     closed?.()
   }
   stops.add(close)
   fetch((start) => {
-    if (stops.has(close)) end = start()
+    if (stops.has(close)) watched = start()
   })
   return Object.assign(store, { close })
 }

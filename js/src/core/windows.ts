@@ -53,16 +53,13 @@ export class Windows {
       store,
       (message) => this.#host.ask(message),
       () => `p${++this.#serial}`,
+      () => this.#pages.delete(page),
     )
     this.#pages.add(page)
     return page
   }
 
-  closePage(page: RosterPage): void {
-    if (this.#pages.delete(page)) page.close()
-  }
-
-  contacts(users: ReadonlySet<string>, store: Store<readonly Member[]>): () => void {
+  contacts(users: ReadonlySet<string>, store: Store<readonly Member[]>): { close(): void } {
     return this.#contacts.open(users, store)
   }
 
@@ -84,10 +81,17 @@ export class Windows {
   poke(): void {
     this.#contacts.poke()
   }
+
+  /** We left: who watches closes its windows. */
+  clear(): void {
+    this.down()
+  }
 }
 
+export type OnlineUsers = Watched<Status, ReadonlyMap<string, Status>>
+
 /** Who is online, of those that the application watches over all rooms. */
-export function newOnline(connection: Connection): Watched<Status, ReadonlyMap<string, Status>> {
+export function newOnline(connection: Connection): OnlineUsers {
   const { environment } = connection.options
   return new Watched(
     {
@@ -109,4 +113,8 @@ export function newOnline(connection: Connection): Watched<Status, ReadonlyMap<s
       fail: environment.report,
     },
   )
+}
+
+export function ofRoom(host: WindowsHost): Windows {
+  return new Windows(host)
 }
