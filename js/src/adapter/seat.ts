@@ -1,6 +1,6 @@
 import type { Client } from '../core/client.ts'
 import type { ConnectionState } from '../core/connection.ts'
-import { checkData, checkSize, mergeData } from '../core/data.ts'
+import { checkData, checkSize } from '../core/data.ts'
 import type { Mode } from '../core/frame.ts'
 import type { JsonObject, Member, Status } from '../core/member.ts'
 import { type Health, healthy, type RoomEvents, type RoomStores } from '../core/presence.ts'
@@ -114,7 +114,7 @@ export class Seat implements RoomStores {
     const replace = options.replace === true
     // Checked here too: a mistake is to be seen where it is made, entered or not.
     const patch = checkData(data)
-    const whole = replace ? patch : mergeData(this.#data ?? {}, patch)
+    const whole = replace ? patch : { ...this.#data, ...patch }
     checkSize(whole)
     this.#room?.set(patch, options)
     this.#data = whole

@@ -1,4 +1,4 @@
-import { checkData, checkSize, checkStatus, mergeData } from './data.ts'
+import { checkData, checkSize, checkStatus } from './data.ts'
 import type { JsonObject, Status } from './member.ts'
 import type { SetChange, Wish } from './stream.ts'
 
@@ -8,39 +8,33 @@ import type { SetChange, Wish } from './stream.ts'
  * told is gathered as one change, in which the newest value of a key wins.
  */
 export class Desired {
-  #data: JsonObject | null = null
+  /** Written here alone, as `data` is. */
+  observe: boolean
+  /** Null if there never was any. */
+  data: JsonObject | null = null
   #status: Status | null = null
-  #observe: boolean
-  #patch: JsonObject | null = null
-  #replace = false
-  #saidStatus: Status | null = null
+  /** The data that the open stream does not know yet, and the status that it does. */
+  #change: Omit<SetChange, 'status'> = {}
+  #told: Status | null = null
 
   constructor(observe: boolean) {
-    this.#observe = observe
-  }
-
-  get observe(): boolean {
-    return this.#observe
-  }
-
-  get data(): JsonObject | null {
-    return this.#data
+    this.observe = observe
   }
 
   /** From observer to member; a member never turns into an observer without leaving. */
   present(): boolean {
-    const changed = this.#observe
-    this.#observe = false
+    const changed = this.observe
+    this.observe = false
     return changed
   }
 
   set(value: unknown, replace: boolean): void {
     const patch = checkData(value)
-    const data = replace ? patch : mergeData(this.#data ?? {}, patch)
+    // A spread defines keys, where assignment would give `__proto__` its old magic.
+    const data = replace ? patch : { ...this.data, ...patch }
     checkSize(data)
-    this.#data = data
-    this.#patch = replace ? patch : mergeData(this.#patch ?? {}, patch)
-    this.#replace ||= replace
+    this.data = data
+    this.#change = replace ? { data, replace } : { ...this.#change, data: { ...this.#change.data, ...patch } }
   }
 
   /** null hands the status back to the activity of the page. */
@@ -55,23 +49,18 @@ export class Desired {
 
   /** The whole, for a new stream: what was waiting to be told is in it. */
   wish(activity: Status): Wish {
-    this.#patch = null
-    this.#replace = false
-    this.#saidStatus = this.status(activity)
-    return { observe: this.#observe, status: this.#saidStatus, data: this.#data }
+    const status = this.status(activity)
+    this.#change = {}
+    this.#told = status
+    return { observe: this.observe, status, data: this.data }
   }
 
   /** What the open stream does not know yet, or null. Taken = told. */
   take(activity: Status): SetChange | null {
-    const status = this.status(activity)
-    const change: SetChange = {
-      ...(status === this.#saidStatus ? {} : { status }),
-      ...(this.#patch === null ? {} : { data: this.#patch }),
-      ...(this.#replace ? { replace: true } : {}),
-    }
-    this.#saidStatus = status
-    this.#patch = null
-    this.#replace = false
-    return Object.keys(change).length === 0 ? null : change
+    const change = this.#change
+    const told = this.#told
+    const { status } = this.wish(activity)
+    if (status !== told) return { status, ...change }
+    return change.data === undefined ? null : change
   }
 }
