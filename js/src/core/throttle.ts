@@ -20,15 +20,14 @@ export class Throttle {
   }
 
   request(): void {
-    if (this.#timer.isSet) return
     const wait = this.#ranAt + this.#everyMs - this.#environment.now()
     if (wait <= 0) this.#go()
-    else this.#timer.set(wait, () => this.#go())
+    else if (!this.#timer.isSet) this.#timer.set(wait, () => this.#go())
   }
 
   /** Runs what is overdue: for places that are called where timers may be throttled. */
   poke(): void {
-    if (this.#timer.isSet && this.#environment.now() >= this.#ranAt + this.#everyMs) this.#go()
+    if (this.#timer.isSet) this.request()
   }
 
   cancel(): void {
