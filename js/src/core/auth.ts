@@ -15,11 +15,6 @@ export class TokenSource {
     this.#auth = auth
   }
 
-  /** True if a new token can be had. */
-  get renewable(): boolean {
-    return typeof this.#auth === 'function'
-  }
-
   async get(): Promise<string | null> {
     return this.#token ?? this.renew()
   }

@@ -1,7 +1,7 @@
 import type { Auth } from './auth.ts'
 import { Connection, type ConnectionState } from './connection.ts'
 import { checkId, checkStatus } from './data.ts'
-import { Endpoint, type Guest } from './endpoint.ts'
+import { type Guest, newEndpoint } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { invalid, type RollcallError } from './error.ts'
 import { parts } from './parts.ts'
@@ -47,7 +47,7 @@ export class Client {
     if (guest) checkId(guest.user, 'guest.user')
     this.#connection = new Connection({
       environment,
-      endpoint: new Endpoint(url, environment.origin),
+      endpoint: newEndpoint(url, environment.origin),
       auth,
       guest: guest ?? null,
       transport,

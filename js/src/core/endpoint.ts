@@ -6,38 +6,24 @@ export interface Guest {
   readonly name?: string
 }
 
-export type Query = readonly (readonly [name: string, value: string])[]
+/** What is undefined is left out. */
+export type Query = readonly (readonly [name: string, value: string | undefined])[]
 
-/** Addresses of one server. Built by hand: the core knows no URL class. */
-export class Endpoint {
-  readonly #base: string
+/** The address of a path of one server: http(s). */
+export type Endpoint = (path: readonly string[], query?: Query) => string
 
-  constructor(url: string, origin: string | null) {
-    let base = url.replace(/(\/v1)?\/*$/, '')
-    if (base === '' || base.startsWith('/')) {
-      if (origin === null) throw invalid('`url` must be absolute where there is no page to be relative to')
-      base = origin.replace(/\/+$/, '') + base
-    }
-    base = base.replace(/^ws(s?):/i, 'http$1:')
-    if (!/^https?:\/\/[^/]/i.test(base)) throw invalid(`\`url\` must be http(s) or ws(s), not ${url}`)
-    this.#base = base
+/** Built by hand: the core knows no URL class. */
+export function newEndpoint(url: string, origin: string | null): Endpoint {
+  const absolute = /^(\/|$)/.test(url) ? `${origin ?? ''}${url}` : url
+  const base = absolute.replace(/(\/v1)?\/*$/, '').replace(/^ws/i, 'http')
+  if (!/^https?:\/\/[^/]/i.test(base)) {
+    throw invalid(`\`url\` must be http(s) or ws(s), or a path where there is a page, not "${url}"`)
   }
-
-  http(path: readonly string[], query: Query = []): string {
-    return `${this.#base}/v1/${path.map(encodeURIComponent).join('/')}${format(query)}`
+  return (path, query = []) => {
+    const pairs = query.flatMap(([name, value]) =>
+      value === undefined ? [] : `${name}=${encodeURIComponent(value)}`,
+    )
+    const address = `${base}/v1/${path.map(encodeURIComponent).join('/')}`
+    return pairs.length === 0 ? address : `${address}?${pairs.join('&')}`
   }
-
-  socket(path: readonly string[], query: Query = []): string {
-    return this.http(path, query).replace(/^http/i, 'ws')
-  }
-}
-
-export function guestQuery(guest: Guest | null): Query {
-  if (guest === null) return []
-  const { user, name } = guest
-  return [['user', user], ...(name === undefined ? [] : [['name', name] as const])]
-}
-
-function format(query: Query): string {
-  return query.map((pair, i) => `${i > 0 ? '&' : '?'}${pair.map(encodeURIComponent).join('=')}`).join('')
 }

@@ -102,6 +102,6 @@ export interface Environment {
    * is no need to, or no way. Left out: none.
    */
   readonly tabs?: (address: string) => Promise<Tabs | null>
-  /** Base for a relative `url`, if there is one. */
+  /** Base for a relative `url`, without a slash at its end, if there is one. */
   readonly origin: string | null
 }

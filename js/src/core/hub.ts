@@ -3,12 +3,12 @@ import type { Frame, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
 import { LiveSignals } from './livesignals.ts'
 import type { Status } from './member.ts'
 import { emptyRoster, type Roster, reduce } from './roster.ts'
-import { type Post, pack } from './shared.ts'
+import { fine, type Post, pack } from './shared.ts'
 import {
   type Answer,
   closed,
   type Entry,
-  fine,
+  type Inquiry,
   type Message,
   type OpenStream,
   type Stream,
@@ -75,7 +75,7 @@ export class Hub {
     if (alone && how === 'closing' && this.#ready !== null) {
       const { connection, resume } = this.#ready
       const { environment, endpoint } = this.#request
-      const address = endpoint.http(['connections', connection, 'release'])
+      const address = endpoint(['connections', connection, 'release'])
       environment.platform.navigator?.sendBeacon?.(address, JSON.stringify({ resume, closing: true }))
     }
     this.#post('*', 'over')
@@ -115,7 +115,9 @@ export class Hub {
     const { from, type } = post
     const id = post.id as number
     const answer = (answer: Answer) => this.#post(from, 'answer', { id, answer: pack(answer) })
-    if (this.#isSilent() && (type === 'hello' || type === 'probe')) {
+    const messages = (post.messages ?? []) as readonly (Message | Inquiry)[]
+    const probes = messages.some((message) => message.type === 'ping')
+    if (this.#isSilent() && (type === 'hello' || probes)) {
       // The script runs, but the stream of this page does not: it is frozen, or the network is gone.
       this.#resign()
     } else if (type === 'hello') {
@@ -124,13 +126,9 @@ export class Hub {
     } else if (type === 'join') {
       void this.#join(from, post.entry as Entry, post.resumed === true).then(answer)
     } else if (type === 'ask') {
-      void this.#ask(from, post.messages as readonly Message[]).then(answer)
+      void this.#ask(from, messages as readonly Message[]).then(answer)
     } else if (type === 'tell') {
-      void this.#ask(from, post.messages as readonly Message[])
-    } else if (type === 'snapshot') {
-      if (!this.#upstream.snapshot(String(post.room))) this.#reopen()
-    } else if (type === 'probe') {
-      if (!this.#upstream.probe()) this.#post(from, 'frames', { frames: [] })
+      this.#tell(from, messages)
     } else if (type === 'bye') {
       if (post.how === 'left') this.#forget(from)
       else this.#forgetLater(from)
@@ -161,7 +159,7 @@ export class Hub {
       return this.#upstream.join(entry, resumed)
     }
     const roster = this.#rosters.get(room)
-    if (!this.#upstream.snapshot(room) && roster !== undefined) {
+    if (!this.#upstream.tell({ type: 'snapshot', room }) && roster !== undefined) {
       const frames: Frame[] = [stateOf(room, roster)]
       const signals = this.#signals.get(room)
       if (signals !== undefined) frames.push(signals.frame(room, this.#request.environment.now()))
@@ -170,6 +168,22 @@ export class Hub {
     if (wish.observe) return fine
     const data = wish.data === null ? {} : { data: wish.data, replace: true }
     return this.#upstream.ask({ type: 'set', room, status: this.#status(room), ...data })
+  }
+
+  #tell(from: string, messages: readonly (Message | Inquiry)[]): void {
+    switch (messages[0]?.type) {
+      case 'snapshot':
+        if (!this.#upstream.tell(...messages)) this.#reopen()
+        break
+      case 'ping':
+        if (!this.#upstream.tell(...messages)) this.#post(from, 'frames', { frames: [] })
+        break
+      case 'signal':
+        this.#upstream.tell(...messages)
+        break
+      default:
+        void this.#ask(from, messages as readonly Message[])
+    }
   }
 
   async #ask(from: string, messages: readonly Message[]): Promise<Answer> {
@@ -215,6 +229,9 @@ export class Hub {
       } else if (frame.type === 'page') {
         const [to = '', page] = String(frame.fields.page).split('.')
         this.#post(to, 'frames', { frames: [{ ...frame, fields: { ...frame.fields, page } }] })
+        continue
+      } else if (frame.type === 'ok' || frame.type === 'error') {
+        // An answer to what was asked, which it has.
         continue
       } else if (frame.type === 'signals') {
         const signals = this.#signals.get(frame.room) ?? new LiveSignals()

@@ -102,7 +102,7 @@ export class RoomUpkeep {
     this.asked = true
     this.#askedAt = environment.now()
     this.#presence.fresh = false
-    if (stream.snapshot(room)) this.#expect(answerMs)
+    if (stream.tell({ type: 'snapshot', room })) this.#expect(answerMs)
     else connection.reopen()
   }
 

@@ -7,6 +7,7 @@ import {
   type Cause,
   closed,
   type Entry,
+  type Inquiry,
   type Message,
   type OpenStream,
   type Stream,
@@ -50,7 +51,7 @@ export interface Post {
 function shareKey({ endpoint, token, guest }: StreamRequest, tabs: Tabs, as: string | null): string | null {
   const claims = claimsOf(token, tabs.decode)
   if (as === null && claims === null && guest === null) return null
-  return `rollcall ${endpoint.http([])} ${JSON.stringify([as, claims, guest])}`
+  return `rollcall ${endpoint([])} ${JSON.stringify([as, claims, guest])}`
 }
 
 /** What a token says of its holder; when it was issued and until when it is good makes nobody another. */
@@ -149,17 +150,8 @@ class SharedStream implements Stream {
     return answer
   }
 
-  tell(...messages: readonly Message[]): void {
+  tell(...messages: readonly (Message | Inquiry)[]): boolean {
     this.#post('tell', { messages })
-  }
-
-  snapshot(room: string): boolean {
-    this.#post('snapshot', { room })
-    return true
-  }
-
-  probe(): boolean {
-    this.#post('probe')
     return true
   }
 
@@ -253,6 +245,9 @@ class SharedStream implements Stream {
 function handover(message: string): Cause {
   return { type: 'handover', message }
 }
+
+/** There was nothing to ask the server. */
+export const fine: Answer = { ok: true, fields: {} }
 
 /** Errors lose their class on the way from tab to tab. */
 type Packed = { readonly ok: true; readonly fields: object } | { readonly ok: false; readonly error: Plain }

@@ -102,6 +102,8 @@ export class SignalTable {
   readonly #own = new Map<string, { readonly change: SignalChange; readonly endsAt: number }>()
   readonly #waiting = new Set<string>()
   #sending = false
+  /** The stream that was asked whether we may signal here. */
+  #asked: Stream | null = null
   #timer: unknown = null
 
   constructor(host: SignalsHost) {
@@ -265,8 +267,14 @@ export class SignalTable {
     if (current === null || changes.length === 0) return
     this.#waiting.clear()
     for (const { kind, data } of changes) if (data === null) this.#own.delete(kind)
-    this.#sending = true
     const messages = changes.map((change) => ({ type: 'signal' as const, room, ...change }))
+    // An answer to each would double the traffic: on a WebSocket the first one tells whether we may.
+    if (this.#asked === current && current.transport === 'websocket') {
+      current.tell(...messages)
+      return
+    }
+    this.#asked = current
+    this.#sending = true
     void current.ask(...messages).then((answer) => {
       const refused = !answer.ok && answer.error.code !== 'closed' && current === this.#host.current
       if (refused) this.#host.fail(answer.error)

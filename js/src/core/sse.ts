@@ -1,15 +1,16 @@
-import { guestQuery, type Query } from './endpoint.ts'
+import type { Query } from './endpoint.ts'
 import type { Environment, HttpResponse } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
 import { EventParser } from './eventstream.ts'
 import { decodeEvent, type Frame, isRaw, type Raw } from './frame.ts'
-import { openShared } from './shared.ts'
+import { fine, openShared } from './shared.ts'
 import {
   type Answer,
   type Cause,
   closed,
   type Entry,
-  fine,
+  type Inquiry,
+  identity,
   type Message,
   type Share,
   type Stream,
@@ -105,16 +106,13 @@ class SseStream implements Stream {
     }
   }
 
-  tell(...messages: readonly Message[]): void {
-    for (const message of messages) void this.ask(message)
-  }
-
-  snapshot(): boolean {
-    return false
-  }
-
-  probe(): boolean {
-    return false
+  tell(...messages: readonly (Message | Inquiry)[]): boolean {
+    for (const message of messages) {
+      // Frames come as the server has them to say.
+      if (message.type === 'snapshot' || message.type === 'ping') return false
+      void this.ask(message)
+    }
+    return true
   }
 
   close(how: 'left' | 'closing' | 'cut'): void {
@@ -151,29 +149,23 @@ class SseStream implements Stream {
   }
 
   #fetchStream(): Promise<HttpResponse> {
-    const { environment, endpoint, token, guest, credentials, held, entries } = this.#request
-    const query: [string, string][] = [['beat', '1']]
-    if (this.#observing) query.push(['observe', '1'])
-    else query.push(['status', this.#status()])
-    if (held !== null) query.push(['resume', held.resume])
+    const { environment, endpoint, token, credentials, held, entries } = this.#request
+    const { room, wish, since } = this.#single ?? {}
+    const query: Query = [
+      ...(room === undefined ? entries.map((entry) => ['room', entry.room] as const) : []),
+      ['beat', '1'],
+      this.#observing ? ['observe', '1'] : ['status', this.#status()],
+      ['since', since ? `${since.epoch}.${since.version}` : undefined],
+      ['data', wish && this.#saysData() ? JSON.stringify(wish.data) : undefined],
+      ...identity(this.#request),
+    ]
     const headers: Record<string, string> = { Accept: 'text/event-stream' }
     if (token !== null) headers.Authorization = `Bearer ${token}`
-    let path: string[]
-    const rooms: Query = entries.map(({ room }) => ['room', room])
-    if (this.#single !== null) {
-      const { room, wish, since } = this.#single
-      path = ['rooms', room, 'stream']
-      if (since !== null) query.push(['since', `${since.epoch}.${since.version}`])
-      if (this.#saysData()) query.push(['data', JSON.stringify(wish.data)])
-    } else {
-      path = ['stream']
-      // An event id claims the state of every room of the stream, so it must be true for every one.
-      const claims = entries.every(({ since }) => since !== null)
-      if (held?.eventId && claims) headers['Last-Event-ID'] = held.eventId
-    }
-    const who = token === null ? guestQuery(guest) : []
-    const all = [...(this.#single === null ? rooms : []), ...query, ...who]
-    return environment.platform.fetch(endpoint.http(path, all), {
+    // An event id claims the state of every room of the stream, so it must be true for every one.
+    const claims = room === undefined && entries.every(({ since }) => since !== null)
+    if (held?.eventId && claims) headers['Last-Event-ID'] = held.eventId
+    const path = room === undefined ? ['stream'] : ['rooms', room, 'stream']
+    return environment.platform.fetch(endpoint(path, query), {
       method: 'GET',
       headers,
       signal: this.#abort.signal,
@@ -212,16 +204,13 @@ class SseStream implements Stream {
   async #prove(what: 'beat' | 'release', fields: object, keepalive: boolean): Promise<number> {
     const { environment, endpoint, credentials } = this.#request
     try {
-      const response = await environment.platform.fetch(
-        endpoint.http(['connections', this.#connection, what]),
-        {
-          method: 'POST',
-          headers: { 'Content-Type': 'text/plain;charset=UTF-8' },
-          body: JSON.stringify({ ...fields, resume: this.#resume }),
-          keepalive,
-          credentials,
-        },
-      )
+      const response = await environment.platform.fetch(endpoint(['connections', this.#connection, what]), {
+        method: 'POST',
+        headers: { 'Content-Type': 'text/plain;charset=UTF-8' },
+        body: JSON.stringify({ ...fields, resume: this.#resume }),
+        keepalive,
+        credentials,
+      })
       return response.status
     } catch {
       // The network is gone; the silence that follows will say so.
@@ -233,7 +222,7 @@ class SseStream implements Stream {
     const { environment, endpoint, credentials } = this.#request
     if (this.#connection === '' || this.#ended) return closed()
     try {
-      const response = await environment.platform.fetch(endpoint.http(path), {
+      const response = await environment.platform.fetch(endpoint(path), {
         method,
         headers: {
           'Rollcall-Resume': this.#resume,

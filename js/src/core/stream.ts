@@ -1,4 +1,4 @@
-import type { Endpoint, Guest } from './endpoint.ts'
+import type { Endpoint, Guest, Query } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { RollcallError } from './error.ts'
 import type { Frame, Raw } from './frame.ts'
@@ -34,11 +34,12 @@ export interface Message {
   readonly [field: string]: unknown
 }
 
+/** What brings frames, and no answer: the state of a room, or a sign of life. */
+export type Inquiry = { readonly type: 'snapshot'; readonly room: string } | { readonly type: 'ping' }
+
 export type Answer =
   | { readonly ok: true; readonly fields: Raw }
   | { readonly ok: false; readonly error: RollcallError }
-
-export const fine: Answer = { ok: true, fields: {} }
 
 export function closed(): Answer {
   return { ok: false, error: new RollcallError('closed', 'the connection closed before the answer', true) }
@@ -76,6 +77,16 @@ export interface StreamRequest {
   readonly onEnd: (cause: Cause) => void
 }
 
+/** Who opens the stream, as far as its address says: a token goes another way. */
+export function identity({ token, guest, held }: StreamRequest): Query {
+  const named = token === null ? guest : null
+  return [
+    ['user', named?.user],
+    ['name', named?.name],
+    ['resume', held?.resume],
+  ]
+}
+
 /** One open stream, over either transport. */
 export interface Stream {
   readonly transport: TransportName
@@ -87,12 +98,8 @@ export interface Stream {
   join(entry: Entry, resumed: boolean): Promise<Answer>
   /** Says it, and waits for the answer to the last; messages that go together have one room and type. */
   ask(...messages: readonly Message[]): Promise<Answer>
-  /** Says it, and wants no answer. */
-  tell(...messages: readonly Message[]): void
-  /** Asks for the state of a room; false if only a new stream can bring it. */
-  snapshot(room: string): boolean
-  /** Provokes a sign of life; false if there is no way to. */
-  probe(): boolean
+  /** Says it, and wants no answer; false if there is no way to: then only a new stream brings a state. */
+  tell(...messages: readonly (Message | Inquiry)[]): boolean
   /** `left`: gone for good, at once. `closing`: the page goes away. `cut`: only this stream. */
   close(how: 'left' | 'closing' | 'cut'): void
 }

@@ -26,18 +26,21 @@ export class Upkeep {
   readonly #watchdog: Watchdog
   /** Ends all listening to the page. */
   #following: { abort(): void } | null = null
+  /** A new token can be had. */
+  readonly #renews: boolean
   #notBefore = 0
   #failures = 0
   #renewed = false
   #readyAt = 0
 
   constructor(connection: Connection) {
-    const { environment, transport } = connection.options
+    const { environment, transport, auth } = connection.options
     this.#connection = connection
+    this.#renews = typeof auth === 'function'
     this.#activity = new Activity(environment, () => connection.changed())
     this.#choice = new TransportChoice(transport, environment.openSocket !== null)
     this.#watchdog = new Watchdog(environment, {
-      probe: () => connection.attempt?.stream?.probe() ?? false,
+      probe: () => connection.attempt?.stream?.tell({ type: 'ping' }) ?? false,
       dead: () => connection.lose({ type: 'cut', message: 'nothing heard from the server' }),
     })
   }
@@ -109,7 +112,7 @@ export class Upkeep {
   /** A new token for the open stream, whose own is about to end. */
   async renew(attempt: Attempt): Promise<void> {
     const { token: source } = this.#connection
-    if (!source.renewable) return
+    if (!this.#renews) return
     try {
       const token = await source.renew()
       if (token !== null && this.#connection.attempt === attempt)
@@ -135,7 +138,7 @@ export class Upkeep {
       void connection.open()
       return
     }
-    const renews = ending.verdict === 'token' && connection.token.renewable && !this.#renewed
+    const renews = ending.verdict === 'token' && this.#renews && !this.#renewed
     if (ending.verdict === 'stop' || (ending.verdict === 'token' && !renews)) {
       connection.end(ending.error)
       return
@@ -168,7 +171,7 @@ export class Upkeep {
     if (held !== null && !connection.isShared) {
       const body = JSON.stringify({ resume: held.resume, closing: true })
       const path = ['connections', held.connection, 'release']
-      options.environment.platform.navigator?.sendBeacon?.(options.endpoint.http(path), body)
+      options.environment.platform.navigator?.sendBeacon?.(options.endpoint(path), body)
     }
     connection.drop('closing')
     connection.down()
