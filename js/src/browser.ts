@@ -13,14 +13,6 @@ export function browserEnvironment(): Environment {
     random: () => Math.random(),
     // Surfaces as an uncaught error, as it would had the application called itself.
     report: (error) => (globalThis.reportError ?? console.error)(error),
-    // Fetched with the event streams that it is for. Without it, or outside a page, each tab has its own.
-    tabs: (address) =>
-      typeof location === 'undefined'
-        ? Promise.resolve(null)
-        : import('./tabs.ts').then(
-            ({ streamTabs }) => streamTabs(address),
-            () => null,
-          ),
     origin: typeof location === 'undefined' ? null : location.origin,
   }
 }

@@ -1,7 +1,7 @@
-import type { Tabs } from './core/environment.ts'
+import type { Platform, Tabs } from './core/environment.ts'
 import { openShared } from './core/shared.ts'
 import type { Share } from './core/stream.ts'
-import { browserTabs } from './tabs.ts'
+import { platformTabs } from './core/tabs.ts'
 
 export type { Share, Tabs }
 
@@ -16,6 +16,9 @@ export interface ShareOptions {
  * One connection for all tabs of a browser: `createClient({ share: shareTabs() })`. Null where there are
  * no Web Locks or no BroadcastChannel (also outside of secure contexts): each tab has its own there.
  */
-export function shareTabs({ as, tabs = browserTabs() }: ShareOptions = {}): Share | null {
+export function shareTabs({
+  as,
+  tabs = platformTabs(globalThis as Platform),
+}: ShareOptions = {}): Share | null {
   return tabs && ((request, open, transport) => openShared(request, tabs, open, transport, as))
 }

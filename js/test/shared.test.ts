@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Client, type ClientOptions } from '../src/core/client.ts'
 import type { Environment, Platform } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
+import { hasManyStreams, streamTabs } from '../src/core/tabs.ts'
 import { shareTabs } from '../src/shared.ts'
-import { hasManyStreams } from '../src/tabs.ts'
 import { FakeBrowser, type FakeTab } from './fake/tabs.ts'
 import { FakePage, World } from './fake/world.ts'
 
@@ -44,7 +44,7 @@ function open(options: ClientOptions = {}, sockets = true): TabOf {
   const own: Environment = {
     ...environment,
     setTimer: (fn, ms) => environment.setTimer(() => tab.run(fn), ms),
-    tabs: async () => tab,
+    tabs: tab,
   }
   return { tab, page, client: new Client({ ...who, ...share, ...options }, own) }
 }
@@ -246,7 +246,7 @@ test('who a cookie is of is not known to the tab: it shares if it is told', asyn
     const fetch: Platform['fetch'] = (url, request) =>
       world.http.fetch(/stream\?/.test(url) ? `${url}&user=${ana.user}&name=${ana.name}` : url, request)
     const platform = { ...environment.platform, fetch }
-    return { tab, client: new Client(options, { ...environment, platform, tabs: async () => tab }) }
+    return { tab, client: new Client(options, { ...environment, platform, tabs: tab }) }
   }
   const rooms = [0, 1].map(() => cookies({}).client.enter('r'))
   await world.pass(1_000)
@@ -258,9 +258,22 @@ test('who a cookie is of is not known to the tab: it shares if it is told', asyn
   expect(told.map((room) => room.self.get()?.connections)).toEqual([3, 3])
 })
 
+test('tabs share by themselves where the platform lets them, and their streams are few', () => {
+  const environment = world.environment()
+  const locks = { request: () => Promise.resolve() }
+  const platform = { ...environment.platform, atob, crypto, BroadcastChannel, navigator: { locks } }
+  const loaded = { getEntries: () => [{ name: 'http://fake.test/', nextHopProtocol: 'h2' }] }
+  const share = (more: Partial<Environment>) =>
+    streamTabs({ ...environment, platform, ...more }, 'http://fake.test/v1/') !== null
+  expect(share({})).toBe(true)
+  expect(share({ origin: null })).toBe(false)
+  expect(share({ tabs: null })).toBe(false)
+  expect(share({ platform: environment.platform })).toBe(false)
+  expect(share({ platform: { ...platform, performance: loaded } })).toBe(false)
+})
+
 test('streams over HTTP/2 are many: no tab is in the way of another', () => {
-  const at = (name: string, nextHopProtocol?: string) =>
-    ({ name, nextHopProtocol }) as unknown as PerformanceEntry
+  const at = (name: string, nextHopProtocol?: string) => ({ name, nextHopProtocol })
   const address = 'https://p.test/v1/'
   expect(hasManyStreams(address, [at('https://p.test/', 'h2')])).toBe(true)
   expect(hasManyStreams(address, [at('https://p.test/', 'http/1.1'), at('https://p.test/a.js', 'h3')])).toBe(

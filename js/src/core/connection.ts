@@ -155,7 +155,7 @@ export class Connection {
       if (name === 'sse') {
         const sse = parts.sse.value ?? (await parts.sse.load())
         open = sse.openSse
-        if (share === undefined) share = await sse.shareSse(environment, endpoint([]))
+        if (share === undefined) share = sse.shareSse(environment, endpoint([]))
       }
     } catch (error) {
       fail(attempt.tried ? textOf(error) : `no token: ${textOf(error)}`)

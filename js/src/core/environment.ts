@@ -63,10 +63,39 @@ export interface Page {
 /** What a browser and other platforms have by these names, as they have it: `globalThis` is one. */
 export interface Platform {
   fetch(url: string, request: HttpRequest): Promise<HttpResponse>
-  readonly AbortController: new () => { readonly signal: unknown; abort(): void }
+  readonly AbortController: new () => { readonly signal: { readonly aborted: boolean }; abort(): void }
   readonly TextDecoder: new () => { decode(bytes: Uint8Array, options: { stream: boolean }): string }
-  /** Its `sendBeacon` queues a last word, as text/plain, while the page goes away. */
-  readonly navigator?: { sendBeacon?(url: string, text: string): boolean }
+  readonly navigator?: {
+    /** Queues a last word, as text/plain, while the page goes away. */
+    sendBeacon?(url: string, text: string): boolean
+    /** In secure contexts alone. */
+    readonly locks?: Locks
+  }
+  readonly BroadcastChannel?: new (name: string) => Channel
+  readonly crypto?: { randomUUID(): string }
+  readonly performance?: { getEntries(): readonly Loaded[] }
+  readonly atob?: (base64: string) => string
+}
+
+export interface Locks {
+  request(
+    name: string,
+    options: { readonly steal?: boolean; readonly signal?: unknown },
+    held: () => Promise<void>,
+  ): Promise<unknown>
+}
+
+export interface Channel {
+  addEventListener(type: 'message', fn: (event: { readonly data: unknown }) => void): void
+  postMessage(message: unknown): void
+  close(): void
+}
+
+/** What the page has loaded. */
+export interface Loaded {
+  /** The address. */
+  readonly name: string
+  readonly nextHopProtocol?: string | undefined
 }
 
 /** What the tabs of a browser have in common. */
@@ -86,7 +115,7 @@ export interface Tabs {
 export interface Environment {
   /** Null where there is none: then streams are used. */
   readonly openSocket: ((url: string, protocols: string[]) => Socket) | null
-  /** For event streams, and for following the page. */
+  /** For event streams, their tabs, and following the page. */
   readonly platform: Platform
   /** Null outside a page: then nothing is idle, away, or restored. */
   readonly page: Page | null
@@ -97,11 +126,8 @@ export interface Environment {
   /** In [0, 1). */
   readonly random: () => number
   readonly report: Report
-  /**
-   * The tabs to share a connection with over event streams to the server at this address; null where there
-   * is no need to, or no way. Left out: none.
-   */
-  readonly tabs?: (address: string) => Promise<Tabs | null>
+  /** To share event streams with. Left out: the tabs of the `platform`, where they are in each other's way. */
+  readonly tabs?: Tabs | null
   /** Base for a relative `url`, without a slash at its end, if there is one. */
   readonly origin: string | null
 }

@@ -16,6 +16,7 @@ import {
   type Stream,
   type StreamRequest,
 } from './stream.ts'
+import { streamTabs } from './tabs.ts'
 
 /**
  * Opens a stream of server-sent events by fetch, which, unlike EventSource, can send a token and see
@@ -26,9 +27,9 @@ export function openSse(request: StreamRequest): Stream {
 }
 
 /** How the tabs of a browser share one stream to `address` unless the client was told otherwise; null: they do not. */
-export async function shareSse({ tabs }: Environment, address: string): Promise<Share | null> {
-  const others = (await tabs?.(address)) ?? null
-  return others && ((request, open, transport) => openShared(request, others, open, transport))
+export function shareSse(environment: Environment, address: string): Share | null {
+  const tabs = streamTabs(environment, address)
+  return tabs && ((request, open, transport) => openShared(request, tabs, open, transport))
 }
 
 class SseStream implements Stream {
