@@ -37,8 +37,8 @@ export class Client {
   /** initial, connecting, connected, reconnecting or disconnected. */
   readonly connection: Readable<ConnectionState>
   readonly #connection: Connection
-  /** Closes what `online` opened. */
-  readonly #watches = new Set<() => void>()
+  /** Closes what is open: rooms, and who is watched beside them. */
+  readonly #open = new Set<() => void>()
   #starting = false
   #closed = false
 
@@ -70,18 +70,18 @@ export class Client {
     checkStatus(options.status)
     const { data, status, observe = false } = options
     const { rooms } = this.#connection
-    const known = rooms.get(room)
-    const presence = known ?? new Presence(room, observe, this.#connection)
+    const presence = rooms.get(room) ?? new Presence(room, observe, this.#connection)
     // Checked before anything is entered: a call that throws leaves nothing behind.
     if (data !== undefined && !observe) presence.set(data, false)
     if (status !== undefined) presence.desired.setStatus(status)
     rooms.set(room, presence)
-    const { ended } = presence
-    if (ended) presence.revive()
-    const joins = known === undefined || ended || (!observe && presence.desired.present())
-    const entry = newRoom(presence, () => this.#leave(presence, entry))
-    presence.entries.add(entry)
-    if (joins) this.#connection.join([presence], false)
+    presence.entries++
+    const entry = newRoom(presence, () => {
+      this.#open.delete(entry.leave)
+      this.#leave(presence)
+    })
+    this.#open.add(entry.leave)
+    if (presence.want(observe)) this.#connection.join([presence], false)
     else presence.changed()
     this.#wake()
     return entry
@@ -100,7 +100,7 @@ export class Client {
         const { online } = connection
         open(() => online.open(set, store))
       }, report)
-    const online = watch(store, this.#watches, fetch, () => this.#rest())
+    const online = watch(store, this.#open, fetch, () => this.#rest())
     this.#wake()
     return online
   }
@@ -109,19 +109,12 @@ export class Client {
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    for (const close of this.#watches) close()
-    for (const { entries } of [...this.#connection.rooms.values()]) {
-      for (const entry of [...entries]) entry.leave()
-    }
+    for (const close of this.#open) close()
     this.#connection.stop('disconnected')
   }
 
   #check(): void {
     if (this.#closed) throw invalid('the client has been closed', 'closed')
-  }
-
-  get #isIdle(): boolean {
-    return this.#connection.rooms.size + this.#watches.size === 0
   }
 
   /** Opens the connection, a moment later, so that rooms entered together are opened together. */
@@ -130,24 +123,23 @@ export class Client {
     this.#starting = true
     Promise.resolve().then(() => {
       this.#starting = false
-      if (!this.#isIdle && !this.#connection.isWanted) this.#connection.start()
+      if (this.#open.size > 0 && !this.#connection.isWanted) this.#connection.start()
     })
   }
 
   /** Closes the connection, if nobody needs it. */
   #rest(): void {
-    if (this.#isIdle) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
+    if (this.#open.size === 0) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
   }
 
-  #leave(presence: Presence, entry: Room): void {
-    const { room, entries, ended } = presence
+  /** Only the last entry leaves the room. */
+  #leave(presence: Presence): void {
+    if (--presence.entries > 0) return
+    const { room, ended } = presence
     const { rooms, stream } = this.#connection
-    entries.delete(entry)
-    // Only the last entry leaves, and only if the room was not entered anew under the same name.
-    if (entries.size > 0 || rooms.get(room) !== presence) return
     rooms.delete(room)
     presence.close()
-    if (!this.#isIdle && !ended) stream?.tell({ type: 'leave', room })
+    if (this.#open.size > 0 && !ended) stream?.tell({ type: 'leave', room })
     this.#rest()
   }
 }

@@ -227,29 +227,49 @@ export class Connection {
   }
 
   #receive(attempt: Attempt, frames: readonly Frame[]): void {
-    const rest: Frame[] = []
+    const touched = new Set<Presence>()
+    const commit = () => {
+      for (const presence of touched) presence.commit()
+    }
     for (const frame of frames) {
       switch (frame.type) {
         case 'ready':
           this.#ready(attempt, frame)
           break
         case 'bye':
-          this.#apply(rest)
+          commit()
           this.lose(frame)
-          return
+          break
         case 'expiring':
           void this.#upkeep?.renew(attempt)
           break
-        default:
-          rest.push(frame)
+        case 'health':
+          for (const presence of this.rooms.values()) presence.setStore(frame.store, frame.staleMs)
+          break
+        case 'users':
+          this.online?.apply(frame.fields)
+          break
+        default: {
+          const presence = 'room' in frame && this.rooms.get(frame.room)
+          if (!presence || presence.ended || attempt.ready === null) break
+          if (frame.type === 'ended') {
+            presence.end(frame.reason)
+            break
+          }
+          presence.apply(frame)
+          touched.add(presence)
+        }
       }
       // We may have been stopped or opened anew: what follows belongs to a past attempt.
       if (this.attempt !== attempt) return
     }
-    if (attempt.ready === null) return
     // Its code is fetched beside the first picture; if it cannot be had, the next beat tries again.
     this.#keep((upkeep) => upkeep.heard())
-    this.#apply(rest)
+    commit()
+    // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
+    if (touched.size > 0) return
+    this.online?.poke()
+    for (const presence of this.rooms.values()) presence.poke()
   }
 
   #ready(attempt: Attempt, ready: ReadyFrame): void {
@@ -264,31 +284,6 @@ export class Connection {
       this.online?.renew()
       this.join(this.#wanted(), resumed)
     })
-  }
-
-  #apply(frames: readonly Frame[]): void {
-    const touched = new Set<Presence>()
-    for (const frame of frames) {
-      if (frame.type === 'health') {
-        for (const presence of this.rooms.values()) presence.setStore(frame.store, frame.staleMs)
-      } else if (frame.type === 'users') {
-        this.online?.apply(frame.fields)
-      } else if ('room' in frame) {
-        const presence = this.rooms.get(frame.room)
-        if (presence === undefined) continue
-        if (frame.type === 'ended') {
-          presence.end(frame.reason)
-          continue
-        }
-        presence.apply(frame)
-        touched.add(presence)
-      }
-    }
-    for (const presence of touched) presence.commit()
-    // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
-    if (touched.size > 0) return
-    this.online?.poke()
-    for (const presence of this.rooms.values()) presence.poke()
   }
 
   #down(error: RollcallError | null): void {

@@ -7,7 +7,6 @@ import { type Mode, type RosterFrame, toList, toMember, type UnreadFrame } from 
 import type { Lazy } from './lazy.ts'
 import { type JsonObject, type LeaveReason, type Member, sameJson, sameList } from './member.ts'
 import { parts } from './parts.ts'
-import type { Room } from './room.ts'
 import type { RoomUpkeep } from './roomupkeep.ts'
 import { type Change, emptyRoster, type Roster, reduce, type Step } from './roster.ts'
 import type { Signals, SignalTable } from './signals.ts'
@@ -101,15 +100,15 @@ export class Presence {
   readonly stores: ReturnType<typeof newStores>
   /** The stores of those who look on at signals, by kind. */
   readonly signalStores = new Map<string, Store<Signals>>()
-  /** The entries that share this one. */
-  readonly entries = new Set<Room>()
+  /** How many entries share this one. */
+  entries = 0
   roster: Roster = emptyRoster
   /** What we hold is the truth, as far as this stream has said. */
   fresh = false
   /** The stream is known to have taken us in: it can be asked for more. */
   entered = false
-  /** Wanted no more: the server ended our lease here, or we left. */
-  ended = false
+  /** Not wanted: not yet, or the server ended our lease here, or we left. */
+  ended = true
   #changes: Change[] = []
   /** Our own member from the answers to join and set: counts mode does not name us. */
   #own: Member | null = null
@@ -150,19 +149,22 @@ export class Presence {
     if (answer.ok && stream === this.told) this.#extras.windows?.renew()
   }
 
-  /** The room is wanted again after the server ended our lease in it. */
-  revive(): void {
-    this.ended = false
-    this.#tell({ ended: null, error: null })
+  /** The room is wanted. True if it has to be joined: for the first time, after an end, or as a member now. */
+  want(observe: boolean): boolean {
+    const { ended } = this
+    if (ended) {
+      this.ended = false
+      this.#tell({ ended: null, error: null })
+    }
+    return (!observe && this.desired.present()) || ended
   }
 
   set(value: unknown, replace: boolean): void {
     this.desired.set(value, replace)
     const { data } = this.desired
-    const { data: shown } = this.stores
-    const tell = data === null || sameJson(data, shown.get()) ? undefined : shown.put(data)
+    const shown = this.stores.data
+    if (data !== null && !sameJson(data, shown.get())) shown.set(data)
     this.changed()
-    tell?.()
   }
 
   /** What we want to be here may have changed: the stream is told. */
@@ -172,7 +174,6 @@ export class Presence {
 
   /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
   apply(frame: RosterFrame | UnreadFrame): void {
-    if (this.ended) return
     const { signals, windows, upkeep } = this.#extras
     if ('fields' in frame) {
       const { type, fields } = frame
