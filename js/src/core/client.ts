@@ -11,6 +11,7 @@ import { type Readable, Store } from './store.ts'
 import type { Share } from './stream.ts'
 import type { TransportOption } from './transport.ts'
 import { checkUsers, maxWatched, nobodyOnline, type Online, watch } from './window.ts'
+import type { OnlineUsers } from './windows.ts'
 
 export interface ClientOptions {
   /** Where the server is: `https://presence.example.com`; default: where the page came from. */
@@ -94,13 +95,18 @@ export class Client {
     const connection = this.#connection
     const { report } = connection.options.environment
     const store = new Store(nobodyOnline, report)
-    const fetch = (open: (start: () => { close(): void }) => void) =>
+    const use = (fn: (users: OnlineUsers) => void) =>
       parts.windows.use(({ newOnline }) => {
         connection.online ??= newOnline(connection)
-        const { online } = connection
-        open(() => online.open(set, store))
+        fn(connection.online)
       }, report)
-    const online = watch(store, this.#open, fetch, () => this.#rest())
+    const online = watch(
+      store,
+      this.#open,
+      use,
+      (users) => users.open(set, store),
+      () => this.#rest(),
+    )
     this.#wake()
     return online
   }

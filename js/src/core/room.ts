@@ -15,6 +15,7 @@ import {
   type PageOptions,
   watch,
 } from './window.ts'
+import type { Windows } from './windows.ts'
 
 export interface RoomOptions {
   /** Small JSON that others see: untrusted there, at most 1 KiB. */
@@ -84,6 +85,8 @@ export function newRoom(presence: Presence, release: () => void): Room {
     if (desired.observe) throw invalid(`an observer has no ${what}`)
   }
 
+  const withWindows = (fn: (windows: Windows) => void) => presence.use('windows', fn)
+
   return {
     id: room,
     ...presence.stores,
@@ -122,17 +125,13 @@ export function newRoom(presence: Presence, release: () => void): Room {
       }
       const store = new Store(emptyPage, environment.report)
       let page: RosterPage | undefined
-      const opened = watch(store, stops, (open) =>
-        presence.use('windows', (windows) =>
-          open(() => {
-            page = windows.page(options, store)
-            return page
-          }),
-        ),
-      )
+      const opened = watch(store, stops, withWindows, (windows) => {
+        page = windows.page(options, store)
+        return page
+      })
       return Object.assign(opened, {
-        next: () => presence.use('windows', () => page?.next()),
-        more: () => presence.use('windows', () => page?.more()),
+        next: () => withWindows(() => page?.next()),
+        more: () => withWindows(() => page?.more()),
       })
     },
 
@@ -140,9 +139,7 @@ export function newRoom(presence: Presence, release: () => void): Room {
       check()
       const set = checkUsers(users, maxContacts)
       const store = new Store(nobody, environment.report)
-      return watch(store, stops, (open) =>
-        presence.use('windows', (windows) => open(() => windows.contacts(set, store))),
-      )
+      return watch(store, stops, withWindows, (windows) => windows.contacts(set, store))
     },
 
     on(type, fn) {

@@ -67,24 +67,25 @@ export function tooMany(size: number, limit: number): RollcallError {
 }
 
 /**
- * The store of something that is open until it is closed, or one of `stops` with all others. Its code may still
- * be on the way: `fetch` opens it when it is here, unless it was closed before.
+ * A store that is open until it is closed, or one of `stops` with all others. Its code may still be on the way:
+ * `use` hands it over when it is here, and `open` begins, unless it was closed before.
  */
-export function watch<T>(
+export function watch<T, P>(
   store: Store<T>,
   stops: Set<() => void>,
-  fetch: (open: (start: () => { close(): void }) => void) => void,
+  use: (fn: (part: P) => void) => void,
+  open: (part: P) => { close(): void },
   closed?: () => void,
 ): Watch<T> {
-  let watched: { close(): void } | null = null
+  let opened: { close(): void } | undefined
   const close = () => {
     if (!stops.delete(close)) return
-    watched?.close()
+    opened?.close()
     closed?.()
   }
   stops.add(close)
-  fetch((start) => {
-    if (stops.has(close)) watched = start()
+  use((part) => {
+    if (stops.has(close)) opened = open(part)
   })
   return Object.assign(store, { close })
 }
