@@ -1,5 +1,5 @@
 import { browserEnvironment } from './browser.ts'
-import { Client, type ClientOptions, type Environment } from './core/index.ts'
+import { type Client, type ClientOptions, createClient as createIn, type Environment } from './core/index.ts'
 
 export * from './core/index.ts'
 export { browserEnvironment }
@@ -9,5 +9,5 @@ export function createClient(
   options: ClientOptions = {},
   environment: Environment = browserEnvironment(),
 ): Client {
-  return new Client(options, environment)
+  return createIn(options, environment)
 }

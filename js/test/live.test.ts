@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { Client, type ClientOptions } from '../src/core/client.ts'
+import { type Client, type ClientOptions, createClient } from '../src/core/client.ts'
 import type { Room } from '../src/core/room.ts'
 import { leaseMs, nodeEnvironment, url } from './server.ts'
 
@@ -17,7 +17,7 @@ afterEach(() => {
 })
 
 function newClient(user: string, options: ClientOptions = {}): Client {
-  const client: Client = new Client(
+  const client: Client = createClient(
     { url, guest: { user, name: user.toUpperCase() }, ...options },
     nodeEnvironment((cut) => cuts.set(client, cut)),
   )

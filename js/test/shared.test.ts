@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { Client, type ClientOptions } from '../src/core/client.ts'
+import { type Client, type ClientOptions, createClient } from '../src/core/client.ts'
 import type { Environment, Platform } from '../src/core/environment.ts'
 import type { Room } from '../src/core/room.ts'
 import { hasManyStreams, streamTabs } from '../src/core/tabs.ts'
@@ -46,7 +46,7 @@ function open(options: ClientOptions = {}, sockets = true): TabOf {
     setTimer: (fn, ms) => environment.setTimer(() => tab.run(fn), ms),
     tabs: tab,
   }
-  return { tab, page, client: new Client({ ...who, ...share, ...options }, own) }
+  return { tab, page, client: createClient({ ...who, ...share, ...options }, own) }
 }
 
 const users = (room: Room) => room.members.get().map(({ user }) => user)
@@ -246,7 +246,7 @@ test('who a cookie is of is not known to the tab: it shares if it is told', asyn
     const fetch: Platform['fetch'] = (url, request) =>
       world.http.fetch(/stream\?/.test(url) ? `${url}&user=${ana.user}&name=${ana.name}` : url, request)
     const platform = { ...environment.platform, fetch }
-    return { tab, client: new Client(options, { ...environment, platform, tabs: tab }) }
+    return { tab, client: createClient(options, { ...environment, platform, tabs: tab }) }
   }
   const rooms = [0, 1].map(() => cookies({}).client.enter('r'))
   await world.pass(1_000)

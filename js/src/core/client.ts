@@ -34,118 +34,112 @@ export interface ClientOptions {
 }
 
 /** One connection to one server, shared by all rooms that are entered through it. */
-export class Client {
+export interface Client {
   /** initial, connecting, connected, reconnecting or disconnected. */
   readonly connection: Readable<ConnectionState>
-  readonly #connection: Connection
-  /** Closes what is open: rooms, and who is watched beside them. */
-  readonly #open = new Set<() => void>()
-  #starting = false
-  #closed = false
-
-  constructor(options: ClientOptions, environment: Environment) {
-    const { url = '', auth, guest, transport = 'auto', share, credentials = 'same-origin' } = options
-    if (guest) checkId(guest.user, 'guest.user')
-    this.#connection = new Connection({
-      environment,
-      endpoint: newEndpoint(url, environment.origin),
-      auth,
-      guest: guest ?? null,
-      transport,
-      share,
-      credentials,
-      connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
-    })
-    this.connection = this.#connection.state
-  }
-
   /** The error that ended the connection for good, or null. */
-  get error(): RollcallError | null {
-    return this.#connection.error
-  }
-
+  readonly error: RollcallError | null
   /** Enters a room. The first entry opens the connection, the last `leave` closes it. */
-  enter(room: string, options: RoomOptions = {}): Room {
-    this.#check()
-    checkId(room, 'room')
-    checkStatus(options.status)
-    const { data, status, observe = false } = options
-    const { rooms } = this.#connection
-    const presence = rooms.get(room) ?? new Presence(room, observe, this.#connection)
-    // Checked before anything is entered: a call that throws leaves nothing behind.
-    if (data !== undefined && !observe) presence.set(data, false)
-    if (status !== undefined) presence.desired.setStatus(status)
-    rooms.set(room, presence)
-    presence.entries++
-    const entry = newRoom(presence, () => {
-      this.#open.delete(entry.leave)
-      this.#leave(presence)
-    })
-    this.#open.add(entry.leave)
-    if (presence.want(observe)) this.#connection.join([presence], false)
-    else presence.changed()
-    this.#wake()
-    return entry
-  }
-
+  enter(room: string, options?: RoomOptions): Room
   /** Who of these users (at most 200 in all) is online, in any room. Open until closed. */
-  online(users: readonly string[]): Online {
-    this.#check()
-    const set = checkUsers(users, maxWatched)
-    const connection = this.#connection
-    const { report } = connection.options.environment
-    const store = new Store(nobodyOnline, report)
-    const use = (fn: (users: OnlineUsers) => void) =>
-      parts.windows.use(({ newOnline }) => {
-        connection.online ??= newOnline(connection)
-        fn(connection.online)
-      }, report)
-    const online = watch(
-      store,
-      this.#open,
-      use,
-      (users) => users.open(set, store),
-      () => this.#rest(),
-    )
-    this.#wake()
-    return online
-  }
-
+  online(users: readonly string[]): Online
   /** Leaves every room and closes the connection, for good. */
-  close(): void {
-    if (this.#closed) return
-    this.#closed = true
-    for (const close of this.#open) close()
-    this.#connection.stop('disconnected')
-  }
+  close(): void
+}
 
-  #check(): void {
-    if (this.#closed) throw invalid('the client has been closed', 'closed')
+export function createClient(options: ClientOptions, environment: Environment): Client {
+  const { url = '', auth, guest, transport = 'auto', share, credentials = 'same-origin' } = options
+  if (guest) checkId(guest.user, 'guest.user')
+  const connection = new Connection({
+    environment,
+    endpoint: newEndpoint(url, environment.origin),
+    auth,
+    guest: guest ?? null,
+    transport,
+    share,
+    credentials,
+    connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+  })
+  const { rooms } = connection
+  /** Closes what is open: rooms, and who is watched beside them. */
+  const opened = new Set<() => void>()
+  let starting = false
+  let closed = false
+
+  const check = () => {
+    if (closed) throw invalid('the client has been closed', 'closed')
   }
 
   /** Opens the connection, a moment later, so that rooms entered together are opened together. */
-  #wake(): void {
-    if (this.#starting) return
-    this.#starting = true
+  const wake = () => {
+    if (starting) return
+    starting = true
     Promise.resolve().then(() => {
-      this.#starting = false
-      if (this.#open.size > 0 && !this.#connection.isWanted) this.#connection.start()
+      starting = false
+      if (opened.size > 0 && !connection.isWanted) connection.start()
     })
   }
 
   /** Closes the connection, if nobody needs it. */
-  #rest(): void {
-    if (this.#open.size === 0) this.#connection.stop(this.#closed ? 'disconnected' : 'initial')
+  const rest = () => {
+    if (opened.size === 0) connection.stop(closed ? 'disconnected' : 'initial')
   }
 
-  /** Only the last entry leaves the room. */
-  #leave(presence: Presence): void {
-    if (--presence.entries > 0) return
-    const { room, ended } = presence
-    const { rooms, stream } = this.#connection
-    rooms.delete(room)
-    presence.close()
-    if (this.#open.size > 0 && !ended) stream?.tell({ type: 'leave', room })
-    this.#rest()
+  return {
+    connection: connection.state,
+
+    get error() {
+      return connection.error
+    },
+
+    enter(room, options = {}) {
+      check()
+      checkId(room, 'room')
+      checkStatus(options.status)
+      const { data, status, observe = false } = options
+      const presence = rooms.get(room) ?? new Presence(room, observe, connection)
+      // Checked before anything is entered: a call that throws leaves nothing behind.
+      if (data !== undefined && !observe) presence.set(data, false)
+      if (status !== undefined) presence.desired.setStatus(status)
+      rooms.set(room, presence)
+      presence.entries++
+      const entry = newRoom(presence, () => {
+        opened.delete(entry.leave)
+        // Only the last entry leaves the room.
+        if (--presence.entries > 0) return
+        const { ended } = presence
+        rooms.delete(room)
+        presence.close()
+        if (opened.size > 0 && !ended) connection.stream?.tell({ type: 'leave', room })
+        rest()
+      })
+      opened.add(entry.leave)
+      if (presence.want(observe)) connection.join([presence], false)
+      else presence.changed()
+      wake()
+      return entry
+    },
+
+    online(users) {
+      check()
+      const set = checkUsers(users, maxWatched)
+      const { report } = environment
+      const store = new Store(nobodyOnline, report)
+      const withUsers = (fn: (users: OnlineUsers) => void) =>
+        parts.windows.use(({ newOnline }) => {
+          connection.online ??= newOnline(connection)
+          fn(connection.online)
+        }, report)
+      const online = watch(store, opened, withUsers, (users) => users.open(set, store), rest)
+      wake()
+      return online
+    },
+
+    close() {
+      if (closed) return
+      closed = true
+      for (const close of opened) close()
+      connection.stop('disconnected')
+    },
   }
 }

@@ -1,5 +1,5 @@
 export type { Auth } from './auth.ts'
-export { Client, type ClientOptions } from './client.ts'
+export { type Client, type ClientOptions, createClient } from './client.ts'
 export type { ConnectionState } from './connection.ts'
 export type { Guest } from './endpoint.ts'
 export type { Environment, Page, Platform, Socket, SocketEvents, Tabs } from './environment.ts'

@@ -1,4 +1,4 @@
-import { Client, type ClientOptions } from '../core/client.ts'
+import { type Client, type ClientOptions, createClient } from '../core/client.ts'
 import type { Environment, Page } from '../core/environment.ts'
 import { preload } from '../core/parts.ts'
 import { FakeHttp, userOf } from './fetch.ts'
@@ -52,7 +52,7 @@ export class FakeLink {
 
   client(user: string, options: ClientOptions = {}, page: Page | null = null): Client {
     const who = options.auth === undefined ? { guest: { user, name: user } } : {}
-    return new Client({ ...who, ...options }, this.environment(page))
+    return createClient({ ...who, ...options }, this.environment(page))
   }
 
   #openSocket(url: string, protocols: string[]): FakeSocket {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { Client } from '../../src/core/client.ts'
+import { createClient } from '../../src/core/client.ts'
 import type { Member } from '../../src/core/member.ts'
 import { nodeEnvironment, url } from '../server.ts'
 
@@ -20,7 +20,7 @@ export interface Watch {
 
 export async function watch(): Promise<Watch> {
   const room = `watched:${process.pid}-${++serial}`
-  const client = new Client({ url, guest: { user: 'watcher', name: 'Watcher' } }, nodeEnvironment())
+  const client = createClient({ url, guest: { user: 'watcher', name: 'Watcher' } }, nodeEnvironment())
   const entered = client.enter(room)
   const events: string[] = []
   const member = (user: string) => entered.others.get().find((member) => member.user === user)
