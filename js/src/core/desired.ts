@@ -14,8 +14,8 @@ export class Desired {
   data: JsonObject | null = null
   #status: Status | null = null
   /** The data that the open stream does not know yet, and the status that it does. */
-  #change: Omit<SetChange, 'status'> = {}
-  #told: Status | null = null
+  change: Omit<SetChange, 'status'> = {}
+  told: Status | null = null
 
   constructor(observe: boolean) {
     this.observe = observe
@@ -34,7 +34,7 @@ export class Desired {
     const data = replace ? patch : { ...this.data, ...patch }
     checkSize(data)
     this.data = data
-    this.#change = replace ? { data, replace } : { ...this.#change, data: { ...this.#change.data, ...patch } }
+    this.change = replace ? { data, replace } : { ...this.change, data: { ...this.change.data, ...patch } }
   }
 
   /** null hands the status back to the activity of the page. */
@@ -43,24 +43,11 @@ export class Desired {
     this.#status = status
   }
 
-  status(activity: Status): Status {
-    return this.#status ?? activity
-  }
-
   /** The whole, for a new stream: what was waiting to be told is in it. */
   wish(activity: Status): Wish {
-    const status = this.status(activity)
-    this.#change = {}
-    this.#told = status
+    const status = this.#status ?? activity
+    this.change = {}
+    this.told = status
     return { observe: this.observe, status, data: this.data }
-  }
-
-  /** What the open stream does not know yet, or null. Taken = told. */
-  take(activity: Status): SetChange | null {
-    const change = this.#change
-    const told = this.#told
-    const { status } = this.wish(activity)
-    if (status !== told) return { status, ...change }
-    return change.data === undefined ? null : change
   }
 }

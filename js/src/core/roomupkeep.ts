@@ -88,10 +88,12 @@ export class RoomUpkeep {
   #flush(): void {
     const { current, connection, desired, room } = this.#presence
     if (current === null) return
-    const change = desired.take(connection.status)
-    if (change === null) return
+    const { change, told } = desired
+    // From here on the stream knows the whole.
+    const { status } = desired.wish(connection.status)
+    if (change.data === undefined && status === told) return
     void current
-      .ask({ type: 'set', room, ...change })
+      .ask({ type: 'set', room, ...change, ...(status === told ? {} : { status }) })
       .then((answer) => this.#presence.answered(current, answer))
   }
 
