@@ -279,6 +279,59 @@ describe('transports', () => {
       expect(() => observer.set({ a: 1 })).toThrow('observer')
     }
   })
+
+  describe('what is left over SSE', () => {
+    let calls: string[]
+    beforeEach(() => {
+      calls = []
+      const { fetch } = world.http
+      world.http.fetch = (address, request) => {
+        if (request.method !== 'GET')
+          calls.push(`${request.method} ${address.replace(/.*connections.c\d+/, '')}`)
+        return fetch(address, request)
+      }
+    })
+
+    test('is said once, by the end of the stream if that follows', async () => {
+      const client = world.client('ana', { transport: 'sse' })
+      const rooms = ['a', 'b', 'c'].map((room) => client.enter(room))
+      await world.pass(100)
+      rooms[0]?.leave()
+      await world.pass()
+      expect(calls).toEqual(['DELETE '])
+      expect([world.users('a'), world.users('b')]).toEqual([[], ['ana']])
+      client.close()
+      await world.pass()
+      expect(calls.slice(1)).toEqual(['POST /release'])
+      expect([world.users('b'), world.users('c')]).toEqual([[], []])
+    })
+
+    test('is said before it is entered anew', async () => {
+      const client = world.client('ana', { transport: 'sse' })
+      const online = client.online(['bob'])
+      const room = client.enter('a', { data: { old: 1 } })
+      await world.pass(100)
+      calls = []
+      room.leave()
+      client.enter('a', { data: { fresh: 1 } })
+      await world.pass(100)
+      expect(calls).toEqual(['DELETE ', 'PUT '])
+      expect(world.server.roster('a')[0]?.data).toEqual({ fresh: 1 })
+      online.close()
+    })
+
+    test('is said also where a new stream follows', async () => {
+      const client = world.client('ana', { transport: 'sse' })
+      const room = client.enter('a')
+      client.enter('b')
+      await world.pass(100)
+      room.leave()
+      client.enter('c', { observe: true })
+      await world.pass(100)
+      expect(calls[0]).toBe('DELETE ')
+      expect([world.users('a'), world.users('b')]).toEqual([[], ['ana']])
+    })
+  })
 })
 
 describe('A14: proof of life without timers', () => {

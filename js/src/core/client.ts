@@ -110,7 +110,7 @@ export function createClient(options: ClientOptions, environment: Environment): 
         const { ended } = presence
         rooms.delete(room)
         presence.close()
-        if (opened.size > 0 && !ended) connection.stream?.tell({ type: 'leave', room })
+        if (!ended) connection.stream?.tell({ type: 'leave', room })
         rest()
       })
       opened.add(entry.leave)

@@ -70,7 +70,7 @@ export class Hub {
   close(own: string, how: 'left' | 'closing' | 'cut'): void {
     if (this.#ended) return
     const alone = [...this.#known.keys()].every((id) => id === own)
-    if (!alone && how === 'left') this.#forget(own)
+    if (how === 'left') this.#forget(own)
     this.#upstream.close(alone ? how : 'cut')
     if (alone && how === 'closing' && this.#ready !== null) {
       const { connection, resume } = this.#ready

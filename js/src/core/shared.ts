@@ -79,7 +79,6 @@ export function openShared(
 
 class SharedStream implements Stream {
   readonly transport: TransportName
-  readonly eventId = null
   readonly #id: string
   readonly #key: string
   readonly #request: StreamRequest

@@ -38,6 +38,7 @@ class SseStream implements Stream {
   readonly #abort: { readonly signal: unknown; abort(): void }
   readonly #parser: EventParser
   readonly #named = new Map<string, Entry>()
+  readonly #leaving = new Set<string>()
   readonly #observing: boolean
   readonly #single: Entry | null
   #connection = ''
@@ -69,6 +70,7 @@ class SseStream implements Stream {
     const { room, wish } = entry
     const named = this.#named.get(room)
     this.#named.set(room, entry)
+    this.#sayLeft()
     if (wish.observe) return fine
     const whole = { status: wish.status, ...(wish.data === null ? {} : { data: wish.data }) }
     if (named === undefined || this.#observing) return this.#call('PUT', this.#place(room), whole)
@@ -89,7 +91,9 @@ class SseStream implements Stream {
         return this.#call('PATCH', place, fields)
       case 'leave':
         this.#named.delete(room)
-        return this.#call('DELETE', place, null)
+        // A moment later: an end of the stream that follows says it too.
+        this.#leaving.add(room)
+        return Promise.resolve(fine).finally(() => this.#sayLeft())
       case 'signal': {
         const signals = messages.map(({ type: _, room: __, ...signal }) => signal)
         return this.#call('POST', [...place, 'signals'], signals.length === 1 ? fields : signals)
@@ -107,6 +111,12 @@ class SseStream implements Stream {
     }
   }
 
+  /** What was left has been said before anything else is. */
+  #sayLeft(): void {
+    for (const room of this.#leaving) void this.#call('DELETE', this.#place(room), null)
+    this.#leaving.clear()
+  }
+
   tell(...messages: readonly (Message | Inquiry)[]): boolean {
     for (const message of messages) {
       // Frames come as the server has them to say.
@@ -118,7 +128,8 @@ class SseStream implements Stream {
 
   close(how: 'left' | 'closing' | 'cut'): void {
     if (this.#ended) return
-    if (how === 'left' && this.#connection !== '') void this.#prove('release', {}, true)
+    if (how !== 'left') this.#sayLeft()
+    else if (this.#connection !== '') void this.#prove('release', {}, true)
     this.#ended = true
     this.#abort.abort()
   }

@@ -91,7 +91,7 @@ export function identity({ token, guest, held }: StreamRequest): Query {
 export interface Stream {
   readonly transport: TransportName
   /** The newest SSE event id. */
-  readonly eventId: string | null
+  readonly eventId?: string | null
   /** False if only a new stream can bring this room. */
   takes(entry: Entry): boolean
   /** Enters a room, or confirms one that the opening named; `resumed` = the server knew the connection. */
@@ -100,7 +100,7 @@ export interface Stream {
   ask(...messages: readonly Message[]): Promise<Answer>
   /** Says it, and wants no answer; false if there is no way to: then only a new stream brings a state. */
   tell(...messages: readonly (Message | Inquiry)[]): boolean
-  /** `left`: gone for good, at once. `closing`: the page goes away. `cut`: only this stream. */
+  /** `left`: gone for good, every room has been left. `closing`: the page goes away. `cut`: only this stream. */
   close(how: 'left' | 'closing' | 'cut'): void
 }
 

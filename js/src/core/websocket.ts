@@ -12,7 +12,6 @@ const open = 1
 export function openWebSocket(request: StreamRequest): Stream {
   const { environment, endpoint, token, onFrames, onEnd } = request
   const waiting = new Map<number | null, (answer: Answer) => void>()
-  const joined = new Set<unknown>()
   let socket: Socket | undefined
   let lastId = 0
   let ended = false
@@ -84,11 +83,9 @@ export function openWebSocket(request: StreamRequest): Stream {
 
   return {
     transport: 'websocket',
-    eventId: null,
     takes: () => true,
     join({ room, wish, since }, resumed) {
       const { observe, status, data } = wish
-      joined.add(room)
       const join = { type: 'join', room, since: since ?? undefined, ...(observe ? { observe } : { status }) }
       if (observe || data === null) return ask(join)
       // A known connection merges what it is given into what it has, so keys we removed would live on.
@@ -97,14 +94,11 @@ export function openWebSocket(request: StreamRequest): Stream {
     },
     ask,
     tell(...messages) {
-      for (const message of messages) if (message.type === 'leave') joined.delete(message.room)
       send(...messages)
       return true
     },
     close(how) {
       if (ended) return
-      // Without a leave, a close says *closed* and the close grace runs; with one, everyone knows at once.
-      if (how === 'left') for (const room of joined) send({ type: 'leave', room })
       finish()
       // A page cannot drop a socket without a close frame; leaving out the code is as near as it gets.
       if (how === 'cut') socket?.close()
