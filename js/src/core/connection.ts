@@ -7,7 +7,7 @@ import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import type { Presence } from './presence.ts'
 import { Store } from './store.ts'
-import type { Cause, Held, OpenStream, Share, Stream, StreamRequest, TransportName } from './stream.ts'
+import type { Cause, Held, OpenStream, Share, Stream, StreamRequest } from './stream.ts'
 import { Timer } from './timer.ts'
 import type { TransportOption } from './transport.ts'
 import type { Upkeep } from './upkeep.ts'
@@ -42,7 +42,7 @@ export interface ConnectionOptions {
 
 export interface Attempt {
   stream: Stream | null
-  ready: ReadyFrame | null
+  isReady: boolean
   /** A transport was chosen, so a failure speaks against it. */
   tried: boolean
 }
@@ -59,9 +59,8 @@ export class Connection {
   /** Those who are watched beside the rooms; null before the first of them. */
   online: OnlineUsers | null = null
   attempt: Attempt | null = null
-  /** Our connection and user by their ids, as the server last said. */
-  id: string | null = null
-  user: string | null = null
+  /** Who we are, as the server last said. */
+  who: ReadyFrame | null = null
   held: Held | null = null
   /** What is held may be held by other tabs too. */
   isShared = false
@@ -81,7 +80,7 @@ export class Connection {
 
   /** The open stream, once the server is ready. */
   get stream(): Stream | null {
-    return this.attempt?.ready ? this.attempt.stream : null
+    return this.attempt?.isReady ? this.attempt.stream : null
   }
 
   /** The status of the person at the page. */
@@ -108,7 +107,7 @@ export class Connection {
     this.drop('left')
     this.#upkeep?.stop()
     this.held = null
-    this.id = null
+    this.who = null
     this.state.set(next)
   }
 
@@ -134,7 +133,7 @@ export class Connection {
 
   async open(): Promise<void> {
     const { environment, endpoint, transport, connectTimeoutMs } = this.options
-    const attempt: Attempt = { stream: null, ready: null, tried: false }
+    const attempt: Attempt = { stream: null, isReady: false, tried: false }
     this.attempt = attempt
     const current = () => this.attempt === attempt
     const lose = (cause: Cause) => {
@@ -145,15 +144,14 @@ export class Connection {
     let open: OpenStream = openWebSocket
     let { share } = this.options
     let token: string | null = null
-    let name: TransportName = 'websocket'
+    let name = transport === 'auto' && environment.openSocket === null ? 'sse' : transport
     try {
       token = await this.token.get()
       if (!current()) return
       attempt.tried = true
-      const first = environment.openSocket === null ? 'sse' : name
-      name = this.#upkeep?.transport ?? (transport === 'auto' ? first : transport)
+      name = this.#upkeep?.transport ?? name
       if (name === 'sse') {
-        const sse = parts.sse.value ?? (await parts.sse.load())
+        const sse = await parts.sse.load()
         open = sse.openSse
         if (share === undefined) share = sse.shareSse(environment, endpoint([]))
       }
@@ -171,7 +169,7 @@ export class Connection {
       },
       onEnd: lose,
     }
-    const shared = share ? share(request, open, name) : null
+    const shared = share ? share(request, open, name === 'sse' ? name : 'websocket') : null
     // What other tabs hold too is theirs when this one goes alone.
     attempt.stream = shared ?? open(this.isShared ? { ...request, held: null } : request)
     this.isShared = shared !== null
@@ -199,7 +197,7 @@ export class Connection {
 
   /** The state while there is no stream. */
   down(): void {
-    this.#set(this.id === null ? 'connecting' : 'reconnecting', () => this.#down(null))
+    this.#set(this.who === null ? 'connecting' : 'reconnecting', () => this.#down(null))
   }
 
   /** Gives up. */
@@ -251,7 +249,7 @@ export class Connection {
           break
         default: {
           const presence = 'room' in frame && this.rooms.get(frame.room)
-          if (!presence || presence.ended || attempt.ready === null) break
+          if (!presence || presence.ended || !attempt.isReady) break
           if (frame.type === 'ended') {
             presence.end(frame.reason)
             break
@@ -275,11 +273,10 @@ export class Connection {
   #ready(attempt: Attempt, ready: ReadyFrame): void {
     this.#timer.clear()
     const resumed = this.held?.connection === ready.connection
-    attempt.ready = ready
-    this.id = ready.connection
-    this.user = ready.user
-    this.held = { connection: ready.connection, resume: ready.resume, eventId: null }
-    this.#upkeep?.ready(attempt)
+    attempt.isReady = true
+    this.who = ready
+    this.held = ready
+    this.#upkeep?.ready()
     this.#set('connected', () => {
       this.online?.renew()
       this.join(this.#wanted(), resumed)

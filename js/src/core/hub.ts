@@ -105,7 +105,7 @@ export class Hub {
       const observe = this.#wishes(room, null).every((wish) => wish.observe)
       return { room, wish: { observe, status: this.#status(room), data: null }, since: null }
     })
-    const held = { connection, resume, eventId: null }
+    const held = { connection, resume }
     this.#upstream = this.#connect({ ...this.#request, held, entries })
   }
 

@@ -184,7 +184,7 @@ export class Presence {
       return
     }
     const isState = frame.type === 'snapshot' || frame.type === 'mode'
-    const asked = upkeep?.asked ?? false
+    const asked = upkeep?.asked === true
     const before = this.roster
     const step = reduce(before, frame, this.environment.now(), isState && asked)
     const { gap } = step
@@ -208,10 +208,10 @@ export class Presence {
   commit(): void {
     const { signals, upkeep } = this.#extras
     upkeep?.check()
-    const { known, members, list, sample, count, mode } = this.roster
+    const { known, list, sample, count, mode } = this.roster
     const { stores, events } = this
-    const { user } = this.connection
-    const named = user === null ? null : (members.get(user) ?? sample.find((m) => m.user === user) ?? null)
+    const user = this.connection.who?.user
+    const own = mode === 'counts' ? [...sample, this.#own] : list
     const before = stores.mode.get()
     const tells = [
       stores.count.put(count),
@@ -222,7 +222,7 @@ export class Presence {
           list.filter((member) => member.user !== user),
         ),
       ),
-      stores.self.put(named ?? (mode === 'counts' && this.#own?.user === user ? this.#own : null)),
+      stores.self.put(own.find((member) => member?.user === user) ?? null),
       stores.sample.put(sample),
       stores.mode.put(known ? mode : null),
       stores.health.put(this.#health({})),

@@ -52,7 +52,7 @@ export interface SignalsHost {
   /** The stream that knows us here as a member, if there is one. */
   readonly current: Stream | null
   /** Our own connection, whose signals we know already. */
-  readonly connection: { readonly id: string | null }
+  readonly connection: { readonly who: { readonly connection: string } | null }
   /** True where members have no names: then everyone is taken as present. */
   isPresent(user: string): boolean
   fail(error: RollcallError): void
@@ -226,7 +226,7 @@ export class SignalTable {
     for (const [connection, signal] of of ?? []) {
       const here = this.#host.isPresent(signal.user)
       const endsAt = here ? signal.endsAt : Math.min(signal.endsAt, signal.at + overtakeMs)
-      if (endsAt <= now || connection === this.#host.connection.id) of?.delete(connection)
+      if (endsAt <= now || connection === this.#host.connection.who?.connection) of?.delete(connection)
       else {
         changesAt = Math.min(changesAt, endsAt)
         if (here) seen.set(connection, signal)

@@ -50,7 +50,7 @@ export interface Held {
   readonly connection: string
   readonly resume: string
   /** The last SSE event id: the state of all rooms of the stream. */
-  readonly eventId: string | null
+  readonly eventId?: string
 }
 
 /** How a stream ended, as its transport saw it; ending.ts judges what that means. */

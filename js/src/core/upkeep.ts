@@ -55,11 +55,11 @@ export class Upkeep {
 
   /** The connection is wanted: follows the page from now on. */
   start(): void {
-    const { attempt, options: connected } = this.#connection
+    const { stream, options: connected } = this.#connection
     const { page, platform } = connected.environment
     this.#failures = 0
     this.#renewed = false
-    if (attempt?.ready) this.ready(attempt)
+    if (stream !== null) this.ready()
     if (page === null || this.#following !== null) return
     const { window, document } = page
     const abort = new platform.AbortController()
@@ -89,12 +89,13 @@ export class Upkeep {
     this.#activity.stop()
   }
 
-  ready({ stream, ready }: Attempt): void {
-    if (stream === null || ready === null) return
+  ready(): void {
+    const { stream, who } = this.#connection
+    if (stream === null || who === null) return
     this.#readyAt = this.#connection.options.environment.now()
     this.#notBefore = 0
     this.#choice.worked(stream.transport)
-    this.#watchdog.watch(ready.beatMs)
+    this.#watchdog.watch(who.beatMs)
   }
 
   heard(): void {
@@ -129,7 +130,7 @@ export class Upkeep {
     const { environment } = connection.options
     const ending = judge(cause)
     const now = environment.now()
-    if (attempt?.ready && now - this.#readyAt >= goodMs) {
+    if (attempt?.isReady && now - this.#readyAt >= goodMs) {
       this.#failures = 0
       this.#renewed = false
     }
@@ -148,7 +149,7 @@ export class Upkeep {
       this.#renewed = true
       connection.token.forget()
     }
-    if (attempt?.tried && !attempt.ready) {
+    if (attempt?.tried && !attempt.isReady) {
       this.#choice.failed()
       // A browser does not show a 401 to a WebSocket handshake: an old token looks like any failure.
       if (this.#choice.failures % 2 === 0) connection.token.forget()
@@ -180,7 +181,7 @@ export class Upkeep {
   /** Something woke the page. Come back now, or make sure that the stream still lives. */
   #wake(online: boolean): void {
     const connection = this.#connection
-    if (connection.attempt?.ready) {
+    if (connection.stream !== null) {
       // After a change of network an old stream may hang for minutes; one that can answer is asked.
       this.#watchdog.check(online)
       return
