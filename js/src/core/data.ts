@@ -16,21 +16,27 @@ export function checkData(value: unknown, what = 'data'): JsonObject {
   return copy
 }
 
-/** As `checkData`, for any JSON value; `depth` is its own in what is checked. */
-export function checkJson(value: unknown, what: string, depth = 1): Json {
+/** As `checkData`, for any JSON value. */
+export function checkJson(value: unknown, what: string): Json {
+  check(value, what, 1)
+  return JSON.parse(JSON.stringify(value))
+}
+
+function check(value: unknown, what: string, depth: number): void {
   if (depth > maxDepth) throw invalid(`${what} is nested deeper than ${maxDepth} levels (or in a circle)`)
-  if (typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) return value as Json
+  if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value))
+    return
   if (typeof value !== 'object') {
     const it = typeof value === 'number' ? value : `a ${typeof value}`
     throw invalid(`${what} is ${it}, which JSON cannot carry`)
   }
-  if (value === null) return null
-  if (Array.isArray(value)) return value.map((item, i) => checkJson(item, `${what}[${i}]`, depth + 1))
-  if ('toJSON' in value && typeof value.toJSON === 'function') {
-    return checkJson(value.toJSON(), what, depth + 1)
+  if ('toJSON' in value && typeof value.toJSON === 'function') check(value.toJSON(), what, depth + 1)
+  else {
+    for (const [key, item] of Object.entries(value)) {
+      if (Array.isArray(value)) check(item, `${what}[${key}]`, depth + 1)
+      else if (item !== undefined) check(item, `${what}.${key}`, depth + 1)
+    }
   }
-  const entries = Object.entries(value).filter(([, item]) => item !== undefined)
-  return Object.fromEntries(entries.map(([key, item]) => [key, checkJson(item, `${what}.${key}`, depth + 1)]))
 }
 
 /** Throws if the whole of `data` is over the server's limit. */
