@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createClient } from '../src/core/client.ts'
 import type { Room } from '../src/core/room.ts'
 import { FakePage, World } from './fake/world.ts'
 
@@ -242,6 +243,17 @@ describe('transports', () => {
     expect(world.http.opens.length).toBe(3)
     expect(world.http.opens[2]?.headers.Authorization).toBe('Bearer bob.2')
     expect(two.error?.code).toBe('unauthorized')
+  })
+
+  test('a WebSocket that cannot be made is a failed attempt: SSE after two', async () => {
+    const openSocket = () => {
+      throw new SyntaxError('not an address')
+    }
+    const client = createClient({ guest: { user: 'ana' } }, { ...world.environment(), openSocket })
+    const room = client.enter('r')
+    await world.pass(5_000)
+    expect(users(room)).toEqual(['ana'])
+    expect(world.http.opens.length).toBe(1)
   })
 
   test('rooms entered together open one SSE stream; one entered later joins by PUT', async () => {

@@ -289,6 +289,27 @@ test('streams over HTTP/2 are many: no tab is in the way of another', () => {
   expect(hasManyStreams(address, [])).toBe(false)
 })
 
+test('a tab that cannot make the WebSocket of all leaves that to another', async () => {
+  const broken = browser.tab()
+  const openSocket = () => {
+    throw new SyntaxError('not an address')
+  }
+  const environment = { ...world.environment(new FakePage()), openSocket }
+  const options = {
+    guest: { user: 'ana', name: 'Ana' },
+    share: shareTabs({ tabs: broken }),
+    transport: 'websocket',
+  } as const
+  const one = createClient(options, environment)
+  const [first, second] = [one.enter('r'), open({ transport: 'websocket' }).client.enter('r')]
+  await world.pass(5_000)
+  expect([users(first), users(second)]).toEqual([
+    ['ana', 'watcher'],
+    ['ana', 'watcher'],
+  ])
+  expect(connections()).toHaveLength(1)
+})
+
 test('who is another to the server has a connection of their own', async () => {
   const token = (claims: object) => `h.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.s`
   const claims = { sub: 'ana', rooms: ['r'], iat: 1, exp: 2 }

@@ -141,38 +141,37 @@ export class Connection {
     }
     const fail = (message: string) => lose({ type: 'cut', message })
     this.#timer.set(connectTimeoutMs, () => fail('no answer from the server in time'))
-    let open: OpenStream = openWebSocket
-    let { share } = this.options
-    let token: string | null = null
-    let name = transport === 'auto' && environment.openSocket === null ? 'sse' : transport
     try {
-      token = await this.token.get()
+      const token = await this.token.get()
       if (!current()) return
       attempt.tried = true
-      name = this.#upkeep?.transport ?? name
+      const first = transport === 'auto' && environment.openSocket === null ? 'sse' : transport
+      const name = this.#upkeep?.transport ?? first
+      let open: OpenStream = openWebSocket
+      let { share } = this.options
       if (name === 'sse') {
         const sse = await parts.sse.load()
+        if (!current()) return
         open = sse.openSse
         if (share === undefined) share = sse.shareSse(environment, endpoint([]))
       }
+      const request: StreamRequest = {
+        ...this.options,
+        token,
+        held: this.held,
+        entries: this.#wanted().map((presence) => presence.entry()),
+        onFrames: (frames) => {
+          if (current()) this.#receive(attempt, frames)
+        },
+        onEnd: lose,
+      }
+      const shared = share ? share(request, open, name === 'sse' ? name : 'websocket') : null
+      // What other tabs hold too is theirs when this one goes alone.
+      attempt.stream = shared ?? open(this.isShared ? { ...request, held: null } : request)
+      this.isShared = shared !== null
     } catch (error) {
       fail(attempt.tried ? textOf(error) : `no token: ${textOf(error)}`)
     }
-    if (!current()) return
-    const request: StreamRequest = {
-      ...this.options,
-      token,
-      held: this.held,
-      entries: this.#wanted().map((presence) => presence.entry()),
-      onFrames: (frames) => {
-        if (current()) this.#receive(attempt, frames)
-      },
-      onEnd: lose,
-    }
-    const shared = share ? share(request, open, name === 'sse' ? name : 'websocket') : null
-    // What other tabs hold too is theirs when this one goes alone.
-    attempt.stream = shared ?? open(this.isShared ? { ...request, held: null } : request)
-    this.isShared = shared !== null
   }
 
   openIn(ms: number): void {

@@ -56,13 +56,13 @@ export class Hub {
     this.#id = tabs.newId()
     this.#tabs = tabs
     this.#request = request
-    this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
     this.#open = open
     this.#resign = resign
     this.#heardAt = request.environment.now()
     // Whatever this tab knows of its rooms: those that come later will need all of it.
     const entries = request.entries.map((entry) => ({ ...entry, since: null }))
     this.#upstream = this.#connect({ ...request, entries })
+    this.#channel = tabs.channel(key, (post) => this.#take(post as Post))
     this.#post('*', 'hub')
   }
 

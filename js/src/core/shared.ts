@@ -1,5 +1,5 @@
 import type { Environment, Tabs } from './environment.ts'
-import { RollcallError } from './error.ts'
+import { RollcallError, textOf } from './error.ts'
 import type { Frame } from './frame.ts'
 import { former, Hub } from './hub.ts'
 import {
@@ -171,7 +171,11 @@ class SharedStream implements Stream {
       return
     }
     this.#heard()
-    this.#hub = this.#open()
+    try {
+      this.#hub = this.#open()
+    } catch (error) {
+      this.#end({ type: 'cut', message: textOf(error) })
+    }
   }
 
   /** There is a hub, or we are about to be it. */

@@ -80,11 +80,7 @@ export interface StreamRequest {
 /** Who opens the stream, as far as its address says: a token goes another way. */
 export function identity({ token, guest, held }: StreamRequest): Query {
   const named = token === null ? guest : null
-  return [
-    ['user', named?.user],
-    ['name', named?.name],
-    ['resume', held?.resume],
-  ]
+  return Object.entries({ user: named?.user, name: named?.name, resume: held?.resume })
 }
 
 /** One open stream, over either transport. */
@@ -104,6 +100,7 @@ export interface Stream {
   close(how: 'left' | 'closing' | 'cut'): void
 }
 
+/** Throws where there is no way to open one. */
 export type OpenStream = (request: StreamRequest) => Stream
 
 /**
