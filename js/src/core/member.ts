@@ -31,30 +31,15 @@ export function isStatus(value: unknown): value is Status {
 
 /** The name to show and to sort by: `info.name`, else the user id. */
 export function nameOf(member: Pick<Member, 'user' | 'info'>): string {
-  const name = Object.hasOwn(member.info, 'name') ? member.info.name : undefined
+  const { name } = member.info
   return typeof name === 'string' && name.trim() !== '' ? name : member.user
 }
 
 const collator = new Intl.Collator(undefined, { sensitivity: 'base', numeric: true })
 
-/** Lists are ordered by name, then id: an order that no change of status or data disturbs. */
+/** Lists are ordered by name, then id, which no two share: an order that no change of status or data disturbs. */
 export function compareMembers(a: Member, b: Member): number {
-  const byName = collator.compare(nameOf(a), nameOf(b))
-  if (byName !== 0) return byName
-  return a.user < b.user ? -1 : a.user > b.user ? 1 : 0
-}
-
-/** Deep equality of two members, so that an unchanged member keeps its identity. */
-export function sameMember(a: Member, b: Member): boolean {
-  return (
-    a.user === b.user &&
-    a.status === b.status &&
-    a.connections === b.connections &&
-    a.since === b.since &&
-    a.stale === b.stale &&
-    sameJson(a.info, b.info) &&
-    sameJson(a.data, b.data)
-  )
+  return collator.compare(nameOf(a), nameOf(b)) || (a.user < b.user ? -1 : 1)
 }
 
 /** `before` if `after` has the same members in the same order: a list that did not change is the same. */
@@ -62,19 +47,17 @@ export function sameList(before: readonly Member[], after: readonly Member[]): r
   return after.length === before.length && after.every((member, i) => member === before[i]) ? before : after
 }
 
-export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+/** Deep equality of JSON, of which a member is some: an unchanged one keeps its identity. */
+export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  if (Array.isArray(a) || Array.isArray(b)) {
-    return (
-      Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => sameJson(v, b[i]))
-    )
-  }
-  const left = a as JsonObject
-  const right = b as JsonObject
-  const keys = Object.keys(left)
+  if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) return false
+  const keys = Object.keys(a)
   return (
-    keys.length === Object.keys(right).length &&
-    keys.every((key) => Object.hasOwn(right, key) && sameJson(left[key], right[key]))
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]))
   )
+}
+
+function isObject(value: unknown): value is { readonly [key: string]: unknown } {
+  return typeof value === 'object' && value !== null
 }

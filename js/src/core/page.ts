@@ -1,6 +1,6 @@
 import type { RollcallError } from './error.ts'
 import { natural, type Raw, toList, toMember, toMembers } from './frame.ts'
-import { type Member, sameMember } from './member.ts'
+import { type Member, sameJson } from './member.ts'
 import type { Store } from './store.ts'
 import type { Answer, Message } from './stream.ts'
 import type { PageOptions, PageState } from './window.ts'
@@ -172,7 +172,7 @@ export class RosterPage {
     }
     for (const [user, member] of members) {
       const known = before.get(user)
-      if (known !== undefined && sameMember(known, member)) members.set(user, known)
+      if (known !== undefined && sameJson(known, member)) members.set(user, known)
     }
     const list = [...members.values()]
     for (const member of toMembers(fields.join)) insert(list, member)
@@ -240,7 +240,7 @@ function insert(list: Member[], member: Member): void {
   const at = list.findIndex(({ user }) => user === member.user)
   const known = at === -1 ? undefined : list[at]
   if (known !== undefined && known.since === member.since) {
-    if (!sameMember(known, member)) list[at] = member
+    if (!sameJson(known, member)) list[at] = member
     return
   }
   if (known !== undefined) list.splice(at, 1)

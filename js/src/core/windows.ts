@@ -2,7 +2,7 @@ import type { Connection } from './connection.ts'
 import type { Environment } from './environment.ts'
 import type { RollcallError } from './error.ts'
 import { isRaw, type Raw, toMember } from './frame.ts'
-import { compareMembers, isStatus, type Member, type Status, sameList, sameMember } from './member.ts'
+import { compareMembers, isStatus, type Member, type Status, sameJson, sameList } from './member.ts'
 import { type Ask, RosterPage } from './page.ts'
 import type { Store } from './store.ts'
 import { Watched } from './watched.ts'
@@ -35,7 +35,7 @@ export class Windows {
           const member = toMember(item)
           return member === null ? null : [member.user, member]
         },
-        keep: (before, after) => (before !== undefined && sameMember(before, after) ? before : after),
+        keep: (before, after) => (before !== undefined && sameJson(before, after) ? before : after),
         show: (before, present) => sameList(before, [...present.values()].sort(compareMembers)),
       },
       {
