@@ -204,6 +204,25 @@ describe('hostile frames', () => {
     expect(frame).toMatchObject({ type: 'diff', room: 'r', prev: -1 })
   })
 
+  test('so does one of which anything cannot be read', () => {
+    const whole = diff(1, 2, { join: [ana], update: [bob], leave: [{ user: 'cem', reason: 'left' }] })
+    const broken = [
+      { prev: '1' },
+      { version: 2.5 },
+      { join: [ana, null] },
+      { update: [{ ...bob, user: '' }] },
+      { leave: [5] },
+      { leave: [{ user: ['cem'] }] },
+    ]
+    const unread = { type: 'diff', room: 'r', prev: -1, join: [], update: [], leave: [] }
+    for (const field of broken) {
+      expect(decodeFrames(JSON.stringify([{ ...whole, ...field }, whole]))).toMatchObject([
+        unread,
+        { prev: 1 },
+      ])
+    }
+  })
+
   test('what is not a frame vanishes', () => {
     const junk = [
       '',
@@ -224,6 +243,7 @@ describe('hostile frames', () => {
       { type: 'diff', room: '', prev: 1, version: 2 },
       { type: 'count', room: 'r', version: 1, count: 'many' },
       { type: 'ready', connection: 5 },
+      { type: 'error', code: 'bad_request', message: 'of nothing that was asked' },
       { type: '__proto__' },
     ]
     expect(decodeFrames(JSON.stringify(bad))).toEqual([])

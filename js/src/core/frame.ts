@@ -1,9 +1,9 @@
 import { isStatus, type Json, type JsonObject, type LeaveReason, type Member, type Status } from './member.ts'
 
 /*
- * What the server says, checked. Everything that comes from the wire goes through `decodeFrames` or
- * `decodeEvent`; past this file a frame has the shape its type says. Unknown types and broken frames
- * vanish here: a client must outlive servers newer than itself.
+ * What the server says, checked. Everything that comes from the wire goes through `readFrame`; past this
+ * file a frame has the shape its type says. Unknown types and broken frames vanish here: a client must
+ * outlive servers newer than itself. What nobody uses is not read.
  */
 
 export type Mode = 'full' | 'counts'
@@ -16,94 +16,70 @@ export interface Leave {
 /** An object from the wire, with nothing known of it. */
 export type Raw = { readonly [key: string]: unknown }
 
-/**
- * Reads one field of a frame; undefined = the frame cannot be read without it. `room` stands in where a
- * stream of a single room leaves it out.
- */
-type Read<T> = (value: unknown, raw: Raw, room: string | null) => T | undefined
+/** Reads one field of a frame. Throws where the frame cannot be read without it. */
+type Read<T> = (value: unknown, raw: Raw) => T
 
-const room: Read<string> = (value, _, fallback) => toText(value) || (fallback ?? undefined)
-const string: Read<string> = (value) => (typeof value === 'string' ? value : undefined)
-const whole: Read<number> = (value) => natural(value) ?? undefined
-/** What is read where it is used, by code that is fetched when it is needed. */
-const fields: Read<Raw> = (_, raw) => raw
 const ms =
   (otherwise: number): Read<number> =>
   (value) =>
     positive(value) ?? otherwise
 
-/** A list of which every item can be read; what is no list is an empty one. */
-function all<T>(read: (item: unknown) => T | null): Read<readonly T[]> {
-  return (value) => {
-    const list = toList(value).map(read)
-    return list.includes(null) ? undefined : (list as T[])
-  }
-}
-
 const state = {
-  room,
-  epoch: string,
+  room: text,
+  epoch: text,
   version: whole,
   mode: ((value, { members }) =>
-    value === 'counts' ? value : Array.isArray(members) ? 'full' : undefined) as Read<Mode>,
-  count: ((value, { mode, members }) =>
-    natural(value) ?? (mode === 'counts' ? 0 : toMembers(members).length)) as Read<number>,
-  members: ((value, { mode }) => (mode === 'counts' ? [] : toMembers(value))) as Read<readonly Member[]>,
-  sample: ((value, { mode }) => (mode === 'counts' ? toMembers(value) : [])) as Read<readonly Member[]>,
+    value === 'counts' ? value : Array.isArray(members) ? 'full' : fail()) as Read<Mode>,
+  count: ((value) => natural(value) ?? 0) as Read<number>,
+  members: ((value, { mode }) => toMembers(mode === 'counts' ? [] : value)) as Read<readonly Member[]>,
+  sample: ((value, { mode }) => toMembers(mode === 'counts' ? value : [])) as Read<readonly Member[]>,
   /** 0 = the store is sure of what it says. */
   settlingMs: ms(0),
 }
 
-const unread = { room, fields }
+/** What is read where it is used, by code that is fetched when it is needed. */
+const unread = { fields: ((_, raw) => raw) as Read<Raw> }
+const ofRoom = { room: text, ...unread }
 
 /** The frames by type, and how their fields are read. */
 const shapes = {
   snapshot: state,
   mode: state,
-  resumed: { room, epoch: string, version: whole },
+  resumed: { room: text, epoch: text, version: whole },
   diff: {
-    room,
+    room: text,
     prev: whole,
-    version: ((value, { prev }) =>
-      Number(prev) < Number(value) ? whole(value, {}, null) : undefined) as Read<number>,
-    count: natural as Read<number | null>,
-    join: all(toMember),
-    update: all(toMember),
-    leave: all(toLeave),
+    version: ((value, { prev }) => (whole(value) > whole(prev) ? whole(value) : fail())) as Read<number>,
+    join: all,
+    update: all,
+    leave: ((value) => toList(value).map(toLeave)) as Read<readonly Leave[]>,
   },
   count: {
-    room,
+    room: text,
     version: whole,
     count: whole,
     sample: ((value) => (Array.isArray(value) ? toMembers(value) : null)) as Read<readonly Member[] | null>,
   },
-  ended: { room, reason: toText as Read<string> },
-  signals: unread,
-  page: unread,
-  contacts: unread,
-  users: { fields },
-  ready: {
-    connection: string,
-    resume: toText as Read<string>,
-    user: string,
-    leaseMs: ms(30_000),
-    beatMs: ms(9_000),
-  },
-  beat: { n: natural as Read<number | null> },
-  pong: {},
+  ended: { room: text, reason: toText },
+  signals: ofRoom,
+  page: ofRoom,
+  contacts: ofRoom,
+  users: unread,
+  beat: unread,
+  expiring: unread,
+  ready: { connection: text, resume: toText, user: text, beatMs: ms(9_000) },
   health: {
     store: ((value) => (value === 'degraded' ? value : 'ok')) as Read<'ok' | 'degraded'>,
     staleMs: ms(0),
   },
-  expiring: { inMs: ms(0) },
   bye: {
-    reason: toText as Read<string>,
+    reason: toText,
     // Only an explicit null forbids the way back; a missing hint leaves the client its own back-off.
     reconnectMs: ((value) => (value === null ? null : (positive(value) ?? 0))) as Read<number | null>,
   },
-  ok: { id: whole, fields },
+  ok: { id: whole, ...unread },
   error: {
-    id: natural as Read<number | null>,
+    id: whole,
     code: ((value) => toText(value) || 'error') as Read<string>,
     message: ((value, { code }) => toText(value) || toText(code)) as Read<string>,
     retry: ((value) => value === true) as Read<boolean>,
@@ -128,65 +104,83 @@ export type UnreadFrame = FrameOf<'signals' | 'page' | 'contacts'>
 /** Frames that change what is known of one room. */
 export type RosterFrame = StateFrame | ResumedFrame | DiffFrame | CountFrame
 
-/** A diff that cannot be read comes as one that fits nobody: to drop it would leave a silent room wrong. */
-const misfit = {
-  prev: -1,
-  version: Number.MAX_SAFE_INTEGER,
-  count: null,
-  join: [],
-  update: [],
-  leave: [],
-}
-
 /** Decodes one WebSocket message: an object or an array of objects. Never throws. */
 export function decodeFrames(text: string): Frame[] {
-  const value = parse(text)
-  return (Array.isArray(value) ? value : [value])
-    .map((item) => (isRaw(item) ? toFrame(item.type, item, null) : null))
-    .filter((frame) => frame !== null)
+  try {
+    const value: unknown = JSON.parse(text)
+    return [value].flat().flatMap((item) => readFrame(item) ?? [])
+  } catch {
+    return []
+  }
 }
 
 /** Decodes one SSE event. `room` stands in where a stream of a single room leaves it out. */
 export function decodeEvent(event: string, data: string, room: string | null): Frame | null {
-  const value = parse(data)
-  return isRaw(value) ? toFrame(event, value, room) : null
+  try {
+    const value: unknown = JSON.parse(data)
+    return isRaw(value) ? readFrame({ room, ...value, type: event }) : null
+  } catch {
+    return null
+  }
 }
 
-function toFrame(type: unknown, raw: Raw, fallback: string | null): Frame | null {
-  if (typeof type !== 'string' || !Object.hasOwn(shapes, type)) return null
+/** A frame, or null. Never throws. */
+function readFrame(raw: unknown): Frame | null {
+  if (!isRaw(raw) || !Object.hasOwn(shapes, toText(raw.type))) return null
+  const type = raw.type as Type
   const frame: { [field: string]: unknown } = { type }
-  for (const [field, read] of Object.entries<Read<unknown>>(shapes[type as Type])) {
-    const value = read(raw[field], raw, fallback)
-    if (value === undefined) {
-      return type === 'diff' && frame.room ? { type, room: frame.room as string, ...misfit } : null
-    }
-    frame[field] = value
+  try {
+    for (const [field, read] of Object.entries<Read<unknown>>(shapes[type]))
+      frame[field] = read(raw[field], raw)
+    return frame as Frame
+  } catch {
+    if (type !== 'diff' || !frame.room) return null
+    // One that fits nobody: to drop it would leave a silent room wrong.
+    const misfit = { prev: -1, version: Number.MAX_SAFE_INTEGER, join: [], update: [], leave: [] }
+    return { type, room: frame.room as string, ...misfit }
   }
-  return frame as Frame
 }
+
+function fail(): never {
+  throw new Error('unreadable')
+}
+
+/** What must be there: an id, an epoch. */
+function text(value: unknown): string {
+  return toText(value) || fail()
+}
+
+function whole(value: unknown): number {
+  return natural(value) ?? fail()
+}
+
+/** Members of which everyone must be readable; what is no list is an empty one. */
+function all(value: unknown): Member[] {
+  return toList(value).map((item) => toMember(item) ?? fail())
+}
+
+function toLeave(value: unknown): Leave {
+  const { user, reason } = value as { readonly user: unknown; readonly reason: LeaveReason }
+  return { user: text(user), reason: reasons.includes(reason) ? reason : null }
+}
+
+const reasons: readonly LeaveReason[] = ['left', 'closed', 'expired', 'kicked', 'revoked']
 
 /** A member as it came, or null. Keys that are not ours are dropped, so equality stays cheap. */
 export function toMember(value: unknown): Member | null {
   if (!isRaw(value)) return null
-  const { user, info, status, connections, since, data } = value
-  if (typeof user !== 'string' || user === '') return null
+  const { info, status, connections, since, data } = value
+  const user = toText(value.user)
+  if (user === '') return null
   return {
     user,
     info: toObject(info),
     status: isStatus(status) ? status : ('active' satisfies Status),
     connections: natural(connections) ?? 1,
-    since: Number.isFinite(since) ? (since as number) : 0,
+    since: positive(since) ?? 0,
     data: toObject(data),
   }
 }
-
-function toLeave(value: unknown): Leave | null {
-  if (!isRaw(value) || typeof value.user !== 'string') return null
-  const reason = value.reason as LeaveReason
-  return { user: value.user, reason: reasons.includes(reason) ? reason : null }
-}
-
-const reasons: readonly LeaveReason[] = ['left', 'closed', 'expired', 'kicked', 'revoked']
 
 /** What is no list is an empty one. */
 export function toList(value: unknown): readonly unknown[] {
@@ -194,17 +188,7 @@ export function toList(value: unknown): readonly unknown[] {
 }
 
 export function toMembers(value: unknown): Member[] {
-  return toList(value)
-    .map(toMember)
-    .filter((member) => member !== null)
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return toList(value).flatMap((item) => toMember(item) ?? [])
 }
 
 export function isRaw(value: unknown): value is Raw {
@@ -220,7 +204,7 @@ export function toText(value: unknown): string {
 }
 
 export function natural(value: unknown): number | null {
-  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null
+  return Number.isSafeInteger(value) ? positive(value) : null
 }
 
 export function positive(value: unknown): number | null {

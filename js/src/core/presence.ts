@@ -183,7 +183,7 @@ export class Presence {
         this.use('signals', (table) => table.apply(fields))
       return
     }
-    const isState = frame.type === 'snapshot' || frame.type === 'mode'
+    const isState = 'mode' in frame
     const asked = upkeep?.asked === true
     const before = this.roster
     const step = reduce(before, frame, this.environment.now(), isState && asked)

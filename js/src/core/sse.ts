@@ -202,12 +202,12 @@ class SseStream implements Stream {
       this.#connection = frame.connection
       this.#resume = frame.resume
     }
-    if (frame.type === 'beat') void this.#answerBeat(frame.n)
+    if (frame.type === 'beat') void this.#answerBeat(frame.fields)
     this.#frames.push(frame)
   }
 
-  async #answerBeat(n: number | null): Promise<void> {
-    const status = await this.#prove('beat', n === null ? {} : { n }, false)
+  async #answerBeat({ n }: Raw): Promise<void> {
+    const status = await this.#prove('beat', { n }, false)
     // The lease is gone, so this stream shows a room that we are not in: a new one enters again.
     if (status === 410) this.#end({ type: 'cut', message: 'the lease ended' })
   }
