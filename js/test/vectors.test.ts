@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { decodeEvent, decodeFrames, type Frame, type RosterFrame } from '../src/core/frame.ts'
+import { decodeEvent } from '../src/core/eventstream.ts'
+import { decodeFrames, type Frame, type RosterFrame } from '../src/core/frame.ts'
 import { emptyRoster, reduce } from '../src/core/roster.ts'
 
 // The vectors that the Go packages run too: what a client holds after each sequence of events.

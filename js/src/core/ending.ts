@@ -1,4 +1,5 @@
 import { RollcallError } from './error.ts'
+import { positive, type Raw, toText } from './frame.ts'
 import type { Cause } from './stream.ts'
 
 /*
@@ -19,7 +20,7 @@ export interface Ending {
 export function judge(cause: Cause): Ending {
   switch (cause.type) {
     case 'bye':
-      return judgeBye(cause.reason, cause.reconnectMs)
+      return judgeBye(cause.fields)
     case 'close':
       return judgeClose(cause.code, cause.reason)
     case 'status':
@@ -30,7 +31,10 @@ export function judge(cause: Cause): Ending {
   }
 }
 
-function judgeBye(reason: string, reconnectMs: number | null): Ending {
+function judgeBye(fields: Raw): Ending {
+  const reason = toText(fields.reason)
+  // Only an explicit null forbids the way back; a missing hint leaves the client its own back-off.
+  const reconnectMs = fields.reconnectMs === null ? null : (positive(fields.reconnectMs) ?? 0)
   const message = `the server ended the connection: ${reason || 'no reason given'}`
   // Someone resumed this connection: come back as a new one, else the two would evict each other for ever.
   if (reason === 'replaced') return ending('fresh', 'replaced', message, reconnectMs)

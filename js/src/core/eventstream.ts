@@ -1,3 +1,5 @@
+import { type Frame, isRaw, readFrame } from './frame.ts'
+
 export interface ServerEvent {
   readonly event: string
   readonly data: string
@@ -60,5 +62,18 @@ export class EventParser {
     this.#event = ''
     this.#data = []
     if (!empty) this.#onEvent(event)
+  }
+}
+
+/**
+ * The frame that an event is, or null. Its type is the name of the event, and `room` stands in where a
+ * stream of a single room leaves it out.
+ */
+export function decodeEvent(event: string, data: string, room: string | null): Frame | null {
+  try {
+    const value: unknown = JSON.parse(data)
+    return isRaw(value) ? readFrame({ room, ...value, type: event }) : null
+  } catch {
+    return null
   }
 }

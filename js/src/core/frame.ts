@@ -67,15 +67,11 @@ const shapes = {
   users: unread,
   beat: unread,
   expiring: unread,
+  bye: unread,
   ready: { connection: text, resume: toText, user: text, beatMs: ms(9_000) },
   health: {
     store: ((value) => (value === 'degraded' ? value : 'ok')) as Read<'ok' | 'degraded'>,
     staleMs: ms(0),
-  },
-  bye: {
-    reason: toText,
-    // Only an explicit null forbids the way back; a missing hint leaves the client its own back-off.
-    reconnectMs: ((value) => (value === null ? null : (positive(value) ?? 0))) as Read<number | null>,
   },
   ok: { id: whole, ...unread },
   error: {
@@ -114,18 +110,8 @@ export function decodeFrames(text: string): Frame[] {
   }
 }
 
-/** Decodes one SSE event. `room` stands in where a stream of a single room leaves it out. */
-export function decodeEvent(event: string, data: string, room: string | null): Frame | null {
-  try {
-    const value: unknown = JSON.parse(data)
-    return isRaw(value) ? readFrame({ room, ...value, type: event }) : null
-  } catch {
-    return null
-  }
-}
-
-/** A frame, or null. Never throws. */
-function readFrame(raw: unknown): Frame | null {
+/** What one object says, or null. Never throws. */
+export function readFrame(raw: unknown): Frame | null {
   if (!isRaw(raw) || !Object.hasOwn(shapes, toText(raw.type))) return null
   const type = raw.type as Type
   const frame: { [field: string]: unknown } = { type }

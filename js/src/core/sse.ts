@@ -1,8 +1,8 @@
 import type { Query } from './endpoint.ts'
 import type { Environment, HttpResponse } from './environment.ts'
 import { RollcallError, textOf } from './error.ts'
-import { EventParser } from './eventstream.ts'
-import { decodeEvent, type Frame, isRaw, type Raw } from './frame.ts'
+import { decodeEvent, EventParser } from './eventstream.ts'
+import { type Frame, isRaw, type Raw } from './frame.ts'
 import { fine, openShared } from './shared.ts'
 import {
   type Answer,

@@ -55,7 +55,8 @@ export interface Held {
 
 /** How a stream ended, as its transport saw it; ending.ts judges what that means. */
 export type Cause =
-  | { readonly type: 'bye'; readonly reason: string; readonly reconnectMs: number | null }
+  /** The server said why. */
+  | { readonly type: 'bye'; readonly fields: Raw }
   /** A WebSocket closed with this code. */
   | { readonly type: 'close'; readonly code: number; readonly reason: string }
   /** Opening was answered with another HTTP status than 200. */
