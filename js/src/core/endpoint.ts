@@ -14,7 +14,7 @@ export type Endpoint = (path: readonly string[], query?: Query) => string
 
 /** Built by hand: the core knows no URL class. */
 export function newEndpoint(url: string, origin: string | null): Endpoint {
-  const absolute = /^(\/|$)/.test(url) ? `${origin ?? ''}${url}` : url
+  const absolute = url.replace(/^(?=\/|$)/, origin ?? '')
   const base = absolute.replace(/(\/v1)?\/*$/, '').replace(/^ws/i, 'http')
   if (!/^https?:\/\/[^/]/i.test(base)) {
     throw invalid(`\`url\` must be http(s) or ws(s), or a path where there is a page, not "${url}"`)
