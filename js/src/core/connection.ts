@@ -1,8 +1,9 @@
-import { type Auth, TokenSource } from './auth.ts'
+import { type Auth, newToken } from './auth.ts'
 import type { Endpoint, Guest } from './endpoint.ts'
 import type { Credentials, Environment } from './environment.ts'
 import { type RollcallError, textOf } from './error.ts'
 import type { Frame, ReadyFrame } from './frame.ts'
+import type { Lazy } from './lazy.ts'
 import type { Status } from './member.ts'
 import { parts } from './parts.ts'
 import type { Presence } from './presence.ts'
@@ -53,7 +54,7 @@ const againMs = 2_000
 export class Connection {
   readonly state: Store<ConnectionState>
   readonly options: ConnectionOptions
-  readonly token: TokenSource
+  readonly token: Lazy<string | null>
   /** The rooms that were entered, by name. */
   readonly rooms = new Map<string, Presence>()
   /** Those who are watched beside the rooms; null before the first of them. */
@@ -74,7 +75,7 @@ export class Connection {
   constructor(options: ConnectionOptions) {
     this.options = options
     this.state = new Store<ConnectionState>('initial', options.environment.report)
-    this.token = new TokenSource(options.auth)
+    this.token = newToken(options.auth)
     this.#timer = new Timer(options.environment)
   }
 
@@ -142,7 +143,7 @@ export class Connection {
     const fail = (message: string) => lose({ type: 'cut', message })
     this.#timer.set(connectTimeoutMs, () => fail('no answer from the server in time'))
     try {
-      const token = await this.token.get()
+      const token = await this.token.load()
       if (!current()) return
       attempt.tried = true
       const first = transport === 'auto' && environment.openSocket === null ? 'sse' : transport

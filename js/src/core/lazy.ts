@@ -1,36 +1,38 @@
 /**
- * Code that is fetched when it is first needed. Once it is here, it is used at once; what was asked
- * of it before then runs in order.
+ * What is fetched when it is first needed, and once at a time: code, a token. Once it is here, it is used at
+ * once; what was asked of it before then runs in order.
  */
 export class Lazy<T> {
-  /** Null until it is here. */
+  /** Null until it is here; whoever sets it to null has the next call fetch it anew. */
   value: T | null = null
-  readonly #import: () => Promise<T>
-  #loading: Promise<T> | null = null
+  readonly #fetch: () => Promise<T>
+  #fetching: Promise<T> | null = null
 
-  constructor(load: () => Promise<T>) {
-    this.#import = load
+  constructor(fetch: () => Promise<T>) {
+    this.#fetch = fetch
   }
 
-  /** Fetches it, once. After a failure the next call tries again. */
-  load(): Promise<T> {
-    if (this.#loading === null) {
-      this.#loading = this.#import()
-      this.#loading.then(
-        (value) => {
-          this.value = value
-        },
-        () => {
-          this.#loading = null
-        },
-      )
-    }
-    return this.#loading
+  /** Fetches it, unless it is here. After a failure the next call tries again. */
+  async load(): Promise<T> {
+    return this.value ?? this.renew()
   }
 
-  /** `fail` is told why the code is not here, or what `run` threw when nobody was there any more to catch it. */
+  /** Fetches it, in place of what is here. */
+  renew(): Promise<T> {
+    this.#fetching ??= this.#renew().finally(() => {
+      this.#fetching = null
+    })
+    return this.#fetching
+  }
+
+  /** `fail` is told why it is not here, or what `run` threw when nobody was there any more to catch it. */
   use(run: (value: T) => void, fail: (error: unknown) => void): void {
     if (this.value === null) this.load().then(run).catch(fail)
     else run(this.value)
+  }
+
+  async #renew(): Promise<T> {
+    this.value = await this.#fetch()
+    return this.value
   }
 }

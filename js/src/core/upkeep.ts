@@ -120,7 +120,7 @@ export class Upkeep {
         attempt.stream?.tell({ type: 'auth', token })
     } catch {
       // The server ends the stream at the end of the token; by then there may be a new one.
-      source.forget()
+      source.value = null
     }
   }
 
@@ -147,12 +147,12 @@ export class Upkeep {
     if (ending.verdict === 'fresh') connection.held = null
     if (renews) {
       this.#renewed = true
-      connection.token.forget()
+      connection.token.value = null
     }
     if (attempt?.tried && !attempt.isReady) {
       this.#choice.failed()
       // A browser does not show a 401 to a WebSocket handshake: an old token looks like any failure.
-      if (this.#choice.failures % 2 === 0) connection.token.forget()
+      if (this.#choice.failures % 2 === 0) connection.token.value = null
     }
     const delay = backoffMs(this.#failures, ending, environment.random)
     this.#notBefore = ending.afterMs === null ? 0 : now + ending.afterMs
