@@ -51,9 +51,9 @@ describe.each(['sse', 'websocket'])('the roster after %s events', (transport) =>
       else if (frame.type === 'snapshot' || frame.type === 'mode') missing = false
     }
     const got = {
-      known: roster.known,
+      known: roster.mode !== null,
       needsSnapshot: missing,
-      ...(roster.known
+      ...(roster.mode !== null
         ? {
             epoch: roster.epoch,
             version: roster.version,

@@ -1,5 +1,5 @@
 import type { Tabs } from './environment.ts'
-import type { Frame, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
+import type { Frame, Mode, ReadyFrame, RosterFrame, StateFrame } from './frame.ts'
 import { LiveSignals } from './livesignals.ts'
 import type { Status } from './member.ts'
 import { emptyRoster, type Roster, reduce } from './roster.ts'
@@ -159,8 +159,8 @@ export class Hub {
       return this.#upstream.join(entry, resumed)
     }
     const roster = this.#rosters.get(room)
-    if (!this.#upstream.tell({ type: 'snapshot', room }) && roster !== undefined) {
-      const frames: Frame[] = [stateOf(room, roster)]
+    if (!this.#upstream.tell({ type: 'snapshot', room }) && roster?.mode) {
+      const frames: Frame[] = [stateOf(room, roster, roster.mode)]
       const signals = this.#signals.get(room)
       if (signals !== undefined) frames.push(signals.frame(room, this.#request.environment.now()))
       this.#post(from, 'frames', { frames })
@@ -341,7 +341,7 @@ function isRoster(frame: Frame): frame is RosterFrame {
   return 'version' in frame
 }
 
-function stateOf(room: string, roster: Roster): StateFrame {
-  const { epoch, version, mode, count, list, sample } = roster
+function stateOf(room: string, roster: Roster, mode: Mode): StateFrame {
+  const { epoch, version, count, list, sample } = roster
   return { type: 'snapshot', room, epoch, version, mode, count, members: list, sample, settlingMs: 0 }
 }

@@ -127,8 +127,8 @@ export class Presence {
 
   /** What a new stream has to know. */
   entry(): Entry {
-    const { known, epoch, version } = this.roster
-    const claims = known && !this.#extras.upkeep?.asked
+    const { mode, epoch, version } = this.roster
+    const claims = mode && !this.#extras.upkeep?.asked
     return {
       room: this.room,
       wish: this.desired.wish(this.connection.status),
@@ -208,7 +208,7 @@ export class Presence {
   commit(): void {
     const { signals, upkeep } = this.#extras
     upkeep?.check()
-    const { known, list, sample, count, mode } = this.roster
+    const { list, sample, count, mode } = this.roster
     const { stores, events } = this
     const user = this.connection.who?.user
     const own = mode === 'counts' ? [...sample, this.#own] : list
@@ -224,15 +224,15 @@ export class Presence {
       ),
       stores.self.put(own.find((member) => member?.user === user) ?? null),
       stores.sample.put(sample),
-      stores.mode.put(known ? mode : null),
+      stores.mode.put(mode),
       stores.health.put(this.#health({})),
       ...(signals?.show() ?? []),
     ]
     const changes = this.#changes
     this.#changes = []
     for (const change of changes) events.emit(change.type, change as never)
-    if (known && before !== null && before !== mode) events.emit('mode', { mode })
-    if (known && tells[0]) events.emit('count', { count })
+    if (mode && before && before !== mode) events.emit('mode', { mode })
+    if (mode && tells[0]) events.emit('count', { count })
     for (const tell of tells) tell?.()
   }
 

@@ -15,12 +15,11 @@ import { compareMembers, type LeaveReason, type Member, sameJson, sameList } fro
  */
 
 export interface Roster {
-  /** False until the first snapshot; nothing else is true before. */
-  readonly known: boolean
   readonly epoch: string
   /** NaN before the first snapshot: no version is older, newer or the same. */
   readonly version: number
-  readonly mode: Mode
+  /** Null before the first snapshot; nothing else is true before. */
+  readonly mode: Mode | null
   readonly count: number
   /** In the order of `list`. */
   readonly members: ReadonlyMap<string, Member>
@@ -49,10 +48,9 @@ export interface Step {
 }
 
 export const emptyRoster: Roster = {
-  known: false,
   epoch: '',
   version: Number.NaN,
-  mode: 'full',
+  mode: null,
   count: 0,
   members: new Map(),
   list: [],
@@ -72,7 +70,7 @@ export function reduce(roster: Roster, frame: RosterFrame, now: number, asked = 
     case 'count':
       if (isOlder) return step(roster)
       // A count for a room we hold in full means that the change of mode was missed.
-      if (roster.mode === 'full') return step(roster, isSame ? null : 'missed')
+      if (roster.mode !== 'counts') return step(roster, isSame ? null : 'missed')
       return step({
         ...roster,
         version: frame.version,
@@ -103,7 +101,6 @@ function replace(roster: Roster, frame: StateFrame, now: number): Step {
   const stay = settles && frame.mode === 'full'
   const next: Roster = {
     ...roster,
-    known: true,
     epoch: frame.epoch,
     version: frame.version,
     mode: frame.mode,
@@ -114,7 +111,7 @@ function replace(roster: Roster, frame: StateFrame, now: number): Step {
   const marked = stay ? missing.map((member): Member => ({ ...member, stale: true })) : []
   const changed = change(next, stay ? [] : missing, [...frame.members, ...marked])
   // Entering a room is not a crowd of joins, and a change of mode is not a change of the people.
-  return roster.known && roster.mode === frame.mode ? changed : { ...changed, changes: [] }
+  return roster.mode === frame.mode ? changed : { ...changed, changes: [] }
 }
 
 /** Changes the members, and notes what is new in that: a mark that comes or goes is not. */
