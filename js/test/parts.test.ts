@@ -165,6 +165,33 @@ describe('a client', () => {
       expect(page.listeners).toBe(0)
     })
 
+    test('what was set meanwhile is told, and what was missed is mended, when the code is here', async () => {
+      const { arrive } = without('upkeep')
+      const room = world.client('ana').enter('r', { data: { page: 1 } })
+      await world.pass()
+      for (let page = 2; page <= 50; page++) room.set({ page })
+      world.socket.send([{ type: 'diff', room: 'r', prev: 50, version: 51, count: 9 }])
+      await world.pass(1_000)
+      expect([room.data.get(), room.self.get()?.data]).toEqual([{ page: 50 }, { page: 1 }])
+      expect(world.server.said.map(({ type }) => type)).toEqual(['join'])
+      arrive()
+      await world.pass(200)
+      expect([room.self.get()?.data, room.health.get().stale]).toEqual([{ page: 50 }, false])
+      expect(world.server.said.map(({ type }) => type).sort()).toEqual(['join', 'set', 'snapshot'])
+    })
+
+    test('code that does not come is asked for at each beat, and not at each change', async () => {
+      let asked = 0
+      Object.assign(parts, { upkeep: new Lazy(() => Promise.reject(new Error(`no ${++asked}`))) })
+      const room = world.client('ana').enter('r')
+      await world.pass()
+      for (let page = 0; page < 500; page++) {
+        room.set({ page })
+        await world.pass(16)
+      }
+      expect(asked).toBeLessThan(10)
+    })
+
     test('comes back by itself', async () => {
       const { fail } = without('upkeep')
       world.refuse = [1006, 1006]

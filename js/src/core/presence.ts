@@ -167,9 +167,9 @@ export class Presence {
     this.changed()
   }
 
-  /** What we want to be here may have changed: the stream is told. */
+  /** What we want to be here may have changed: the stream is told, now or when the upkeep is here. */
   changed(): void {
-    this.use('upkeep', (upkeep) => upkeep.tell())
+    this.#extras.upkeep?.tell()
   }
 
   /** Takes a frame in; `commit` shows it, so that frames of one message show as one change. */
@@ -275,7 +275,9 @@ export class Presence {
         const extra: Extras[K] = this.#extras[name] ?? ofRoom(this)
         this.#extras[name] = extra
         fn(extra)
-        if (late) this.commit()
+        if (!late) return
+        this.changed()
+        this.commit()
       },
       (error) => {
         if (name !== 'upkeep') {
