@@ -43,6 +43,13 @@ type standing struct {
 	inside chan struct{} // capacity 1
 }
 
+// passing is how many are there for a moment at any time.
+func passing(pairs float64) int { return int(pairs * stay.Seconds()) }
+
+// LeastHeld is the least size that a churn of so many pairs a second can hold a
+// room at: its guests, and one who stays.
+func LeastHeld(pairs float64) int { return passing(pairs) + 1 }
+
 // churn holds a room at one size while guests come and go.
 func churn(s *Settings) (*Result, error) {
 	if s.Via == "sse-beat" || s.How == "message" && s.Via != "ws" {
@@ -53,11 +60,8 @@ func churn(s *Settings) (*Result, error) {
 		return nil, err
 	}
 	defer server.stop()
-	transient := int(s.Pairs * stay.Seconds())
+	transient := passing(s.Pairs)
 	base := s.Held - transient
-	if base < 1 {
-		return nil, fmt.Errorf("%d guests at a time do not fit in a room of %d", transient, s.Held)
-	}
 	ch := &churner{Settings: s, addr: server.addr, calls: make(chan *load.Calls, 64), slots: make(chan *standing, transient*2)}
 	every := max(base/10, 1) // one in ten members takes the time
 	c := &crowd{addr: server.addr, via: s.Via, hear: func(i int, kind, body []byte) {

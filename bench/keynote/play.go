@@ -49,9 +49,7 @@ type play struct {
 // Run plays the keynote. It takes as long as its phases and a lease, and ends
 // all that it has started; the error is ctx's if that ends it.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.fill(); err != nil {
-		return nil, err
-	}
+	o.fill()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.most(), errors.New("the keynote took too long"))
 	defer cancel()
 	p := &play{Options: o, ctx: ctx, secret: []byte(random())}

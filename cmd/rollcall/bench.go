@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -30,14 +29,14 @@ Example: rollcall bench keynote --members 2000 --over 10s --html report.html`
 }
 
 type keynoteCommand struct {
-	Members   int           `default:"10000" help:"How many join."`
-	Over      time.Duration `default:"60s" help:"In what time."`
+	Members   int           `default:"10000" least:"1" most:"100000" help:"How many join."`
+	Over      time.Duration `default:"60s" least:"1s" most:"1h" help:"In what time."`
 	Churn     string        `default:"2%" placeholder:"2%" help:"How many go each second, and as many come; 0 for none."`
-	Hold      time.Duration `default:"30s" help:"How long they come and go."`
-	Nodes     int           `default:"1" help:"One node in memory, or several on one Redis, of which the first is killed."`
+	Hold      time.Duration `default:"30s" least:"1s" most:"1h" help:"How long they come and go."`
+	Nodes     int           `default:"1" least:"1" most:"16" help:"One node in memory, or several on one Redis, of which the first is killed."`
 	Store     string        `placeholder:"URL" help:"redis://HOST:PORT to share, which should be empty; a redis-server is started if it is not given."`
 	Transport string        `enum:"ws,sse" default:"ws" help:"ws, or sse: plain EventSources."`
-	Lease     time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
+	Lease     time.Duration `default:"30s" least:"1s" most:"1h" help:"How long a connection is here after its last sign of life."`
 	Pin       bool          `default:"true" negatable:"" help:"Give the nodes a core of their own (with taskset)."`
 	HTML      string        `name:"html" placeholder:"FILE" help:"Write a report with charts."`
 	JSON      string        `name:"json" placeholder:"FILE" help:"Write all numbers; - is standard output, in place of the summary."`
@@ -65,6 +64,12 @@ func (k *keynoteCommand) Run(con *console) error {
 	if err != nil {
 		return err
 	}
+	if k.Nodes > k.Members {
+		return wrong("fewer --nodes", "--nodes %d are more than --members %d", k.Nodes, k.Members)
+	}
+	if err := checkBenchStore(k.Store); err != nil {
+		return err
+	}
 	if limit := openFiles(); limit != 0 && limit < uint64(k.Members+200) {
 		return failed(fmt.Sprintf("`ulimit -n %d`, or fewer --members", k.Members+200), "%d members need as many open files, and %d are allowed", k.Members, limit)
 	}
@@ -85,8 +90,6 @@ func (k *keynoteCommand) Run(con *console) error {
 		Store: k.Store, Lease: k.Lease, Pin: k.Pin, Profiles: k.Profiles, Terminal: onTerminal, Tell: con.progress(onTerminal),
 	})
 	switch {
-	case errors.Is(err, keynote.ErrOptions):
-		return wrong("`rollcall bench keynote --help` tells what there is", "%w", err)
 	case ctx.Err() != nil:
 		return failed("", "interrupted")
 	case err != nil:
@@ -135,15 +138,26 @@ func (k *keynoteCommand) write(r *keynote.Report, con *console) error {
 	return os.WriteFile(k.JSON, append(raw, '\n'), 0o644)
 }
 
+// checkBenchStore finds what cannot be a store to measure with; "" starts one.
+func checkBenchStore(address string) error {
+	if address == "" {
+		return nil
+	}
+	return checkShared(address)
+}
+
 // parseShare reads "2%" or "0.02"; 0 is none, which is below 0.
 func parseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	var share float64
-	if _, err := fmt.Sscanf(number+"\n", "%g\n", &share); err != nil || share < 0 {
+	if _, err := fmt.Sscanf(number+"\n", "%g\n", &share); err != nil {
 		return 0, wrong("--churn 2% is the default", "--churn %q is not a part such as 2%%", text)
 	}
 	if percent {
 		share /= 100
+	}
+	if !(share >= 0 && share <= 1) { // nor NaN
+		return 0, wrong("--churn 2% is the default", "--churn %s is not between 0%% and 100%%", text)
 	}
 	if share == 0 {
 		return -1, nil

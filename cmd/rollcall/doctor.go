@@ -17,7 +17,7 @@ type doctorCommand struct {
 	TokenFile string        `env:"ROLLCALL_TOKEN_FILE" placeholder:"FILE" help:"File of --token."`
 	Room      string        `placeholder:"ROOM" help:"Observe this room. A room that is made up if not given, where somebody comes and goes for a moment."`
 	Origin    []string      `placeholder:"ORIGIN" help:"Web origin that should be allowed, such as https://app.example.com. Repeatable."`
-	Hold      time.Duration `placeholder:"70s" help:"Hold a quiet stream for so long, to find what cuts it; until its first beat if not given."`
+	Hold      time.Duration `placeholder:"70s" least:"0s" most:"24h" help:"Hold a quiet stream for so long, to find what cuts it; until its first beat if not given."`
 	Store     string        `env:"ROLLCALL_STORE" placeholder:"redis://..." help:"Look at the store that the nodes share."`
 	Admin     string        `env:"ROLLCALL_ADMIN" placeholder:"URL" help:"Look at a node by its admin listener."`
 	JSON      bool          `name:"json" help:"Print JSON."`
@@ -37,15 +37,27 @@ func (d *doctorCommand) Run(kctx *kong.Context, con *console) error {
 	if _, err := auth.NewOrigins(d.Origin); err != nil {
 		return wrong("write it as browsers do: https://app.example.com", "--origin: %w", err)
 	}
-	if d.Hold < 0 {
-		return wrong("--hold 70s", "--hold %v is negative", d.Hold)
+	if d.Store == "memory" {
+		d.Store = ""
+	}
+	if d.Store != "" {
+		if err := checkShared(d.Store); err != nil {
+			return err
+		}
+	}
+	if d.Admin != "" {
+		if err := checkURL("--admin", d.Admin, "http://127.0.0.1:9090", "http", "https"); err != nil {
+			return err
+		}
+	}
+	if d.URL != "" {
+		if err := checkURL("rollcall doctor", d.URL, "http://127.0.0.1:8080", "http", "https", "ws", "wss"); err != nil {
+			return err
+		}
 	}
 	o := doctor.Options{
 		URL: d.URL, Token: token, Room: d.Room, Origins: d.Origin, Hold: d.Hold, Store: d.Store, Admin: d.Admin,
 		Note: func(text string) { con.say("%s", text) },
-	}
-	if o.Store == "memory" {
-		o.Store = ""
 	}
 	if o.URL == "" && o.Store == "" && o.Admin == "" {
 		o.URL = "http://127.0.0.1:8080"

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -40,6 +42,11 @@ func (c *inspectCommand) Run(_ *kong.Context, con *console) error {
 	look := c.askNode
 	if c.Store != "" && c.Store != "memory" {
 		look = c.readStore
+		if err := checkShared(c.Store); err != nil {
+			return err
+		}
+	} else if err := checkURL("--admin", c.Admin, "http://127.0.0.1:9090", "http", "https"); err != nil {
+		return err
 	}
 	in, err := look(ctx)
 	switch {
@@ -75,10 +82,6 @@ const maxInspection = 64 << 20
 // askNode asks a node.
 func (c *inspectCommand) askNode(ctx context.Context) (*rollcall.Inspection, error) {
 	const hint = "--admin is the address that the server printed as `rollcall: admin on ...`; --store redis://... reads a shared store"
-	base, err := url.Parse(c.Admin)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, wrong("--admin http://127.0.0.1:9090 is the default", "--admin %q is no address", c.Admin)
-	}
 	query := url.Values{"room": {c.Room}}
 	if c.User != "" {
 		query.Set("user", c.User)
@@ -94,6 +97,9 @@ func (c *inspectCommand) askNode(ctx context.Context) (*rollcall.Inspection, err
 	if err != nil {
 		if u, ok := err.(*url.Error); ok {
 			err = u.Err
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, failed(hint, "nothing listens at --admin %s", c.Admin)
 		}
 		return nil, failed(hint, "--admin %s: %w", c.Admin, err)
 	}

@@ -55,13 +55,13 @@ func main() { os.Exit(run(os.Args[1:], &console{out: os.Stdout, err: os.Stderr})
 
 // newParser makes the parser of the grammar, which fills in c.
 func newParser(c *cli, con *console) (*kong.Kong, error) {
-	return kong.New(c,
+	return kong.New(c, append(readNumbers(),
 		kong.Name("rollcall"),
 		kong.Description("Who is here, right now."),
 		kong.Writers(con.out, con.err),
 		kong.PostBuild(nameEnvironment),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+	)...)
 }
 
 // run is the whole program; the result is the exit code.

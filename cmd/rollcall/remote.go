@@ -34,6 +34,9 @@ func (r *remote) connect(ctx *kong.Context, o client.Options) (*client.Client, e
 	if err != nil {
 		return nil, err
 	}
+	if err := checkURL("--url", r.URL, "http://127.0.0.1:8080", "http", "https", "ws", "wss"); err != nil {
+		return nil, err
+	}
 	o.URL, o.Token = r.URL, token
 	c, err := client.New(o)
 	if err != nil {

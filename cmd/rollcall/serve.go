@@ -283,5 +283,12 @@ func listen(flag, address string) (net.Listener, error) {
 	case errors.Is(err, syscall.EACCES):
 		return nil, failed(fmt.Sprintf("%s with a port of 1024 or more", flag), "%s %s: not allowed to listen there", flag, address)
 	}
-	return nil, failed("", "%s: %w", flag, err)
+	const here = "127.0.0.1:PORT is for this machine alone, and :PORT for all of its addresses"
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return nil, failed(here, "%s %s: the name of the host is not known here", flag, address)
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, failed(here, "%s %s: this machine has no such address", flag, address)
+	}
+	return nil, failed("", "%s %s: %w", flag, address, err)
 }

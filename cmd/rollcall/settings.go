@@ -27,7 +27,7 @@ type settings struct {
 	TLSCache    string   `name:"tls-cache" placeholder:"DIR" help:"Where certificates of --tls-autocert are kept. In the user's cache directory if not given."`
 
 	Store      string        `default:"memory" help:"Where presence is kept: memory, or redis://HOST:PORT for many nodes (rediss:// with TLS, several hosts with commas between them for a cluster, redis+sentinel://H1:P1,H2:P2/MASTER)."`
-	StoreWait  time.Duration `default:"10s" help:"How long to wait at the start for a store that is not there yet."`
+	StoreWait  time.Duration `default:"10s" least:"0s" most:"24h" help:"How long to wait at the start for a store that is not there yet."`
 	State      string        `placeholder:"FILE" help:"With --store memory: where a stop saves who is here, for the next start to go on from."`
 	NodeID     string        `name:"node-id" placeholder:"NAME" help:"Name of this node. Random if not given."`
 	Secret     string        `placeholder:"TEXT" help:"Signs what connections resume by; the same on every node. Random if not given, and then a restart makes clients start afresh."`
@@ -43,21 +43,21 @@ type settings struct {
 	APIKeyFile    string   `name:"api-key-file" placeholder:"FILE" help:"File of --api-key, a line each."`
 	AllowedOrigin []string `placeholder:"ORIGIN" help:"Web origin that may connect besides our own, such as https://app.example.com. Repeatable."`
 
-	Lease       time.Duration `default:"30s" help:"How long a connection is here after its last sign of life."`
-	Beat        time.Duration `placeholder:"9s" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
-	CloseGrace  time.Duration `default:"1s" help:"How long a closed tab may take to come back before it is gone."`
-	CountsAbove int           `default:"200" help:"Rooms with more members tell a number and name nobody."`
-	CountsBelow int           `default:"150" help:"Such rooms with fewer members name everybody again."`
-	CountEvery  time.Duration `default:"1s" help:"Least time between two numbers of such a room."`
+	Lease       time.Duration `default:"30s" least:"200ms" most:"24h" help:"How long a connection is here after its last sign of life."`
+	Beat        time.Duration `placeholder:"9s" least:"20ms" most:"24h" help:"Time between two signs of life; three tenths of --lease if not given. Three should fit into a lease."`
+	CloseGrace  time.Duration `default:"1s" least:"0s" most:"24h" help:"How long a closed tab may take to come back before it is gone."`
+	CountsAbove int           `default:"200" least:"1" most:"1000000000" help:"Rooms with more members tell a number and name nobody."`
+	CountsBelow int           `default:"150" least:"1" most:"1000000000" help:"Such rooms with fewer members name everybody again."`
+	CountEvery  time.Duration `default:"1s" least:"50ms" most:"1h" help:"Least time between two numbers of such a room."`
 	Room        []string      `placeholder:"PATTERN:SETTING=VALUE" help:"What is different in some rooms, such as 'live:*:counts-above=500'. Settings: counts-above, counts-below, count-every; signals (all, scope or none) in rooms that tell a number; estimate, for rooms that name nobody at all, such as 'stadium:*:estimate'. A pattern is an id, or the beginning of ids and a star. Repeatable; the most specific one counts."`
-	Drain       time.Duration `placeholder:"15s" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
+	Drain       time.Duration `placeholder:"15s" least:"0s" most:"1h" help:"Time over which clients are sent away at the end; dev sends them at once if not given."`
 
 	UserIndex bool `default:"true" negatable:"" help:"Know where users are over all rooms, and when they were last seen."`
 
-	MaxConnections int `default:"20000" help:"Most connections of this node."`
-	MaxAccept      int `default:"1000" help:"Most new connections a second."`
+	MaxConnections int `default:"20000" least:"1" most:"10000000" help:"Most connections of this node."`
+	MaxAccept      int `default:"1000" least:"1" most:"10000000" help:"Most new connections a second."`
 
-	MaxContacts int `default:"200" help:"Most contacts of a connection; 1000 at most."`
+	MaxContacts int `default:"200" least:"0" most:"1000" help:"Most contacts of a connection; 0 lets nobody ask."`
 
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"debug, info, warn or error."`
 	LogFormat string `enum:"auto,text,json" default:"auto" help:"auto, text or json; auto is colored on a terminal and text elsewhere."`
@@ -101,9 +101,9 @@ func (c *checked) checkListen() error {
 		flag    string
 		address *string
 	}{{"--listen", &c.Listen}, {"--admin-listen", &c.AdminListen}} {
-		host, port, err := net.SplitHostPort(*l.address)
+		host, port, err := checkListen(l.flag, *l.address)
 		if err != nil {
-			return wrong("write it as 127.0.0.1:8080, or [::1]:8080, or :8080 for every address", "%s %q is not HOST:PORT", l.flag, *l.address)
+			return err
 		}
 		if !c.dev {
 			continue
@@ -120,17 +120,11 @@ func (c *checked) checkListen() error {
 }
 
 func (c *checked) checkStore() error {
-	if c.StoreWait < 0 {
-		return wrong("10s is the default, and 0s does not wait", "--store-wait %v is negative", c.StoreWait)
-	}
 	if c.Store == "memory" {
 		return nil
 	}
-	scheme, _, _ := strings.Cut(c.Store, "://")
-	switch scheme {
-	case "redis", "rediss", "redis+sentinel", "rediss+sentinel":
-	default:
-		return wrong("--store memory for one node, or --store redis://HOST:PORT for many", "--store: %q is not a store", scheme)
+	if err := checkShared(c.Store); err != nil {
+		return err
 	}
 	if c.State != "" {
 		return wrong("leave --state out: the store keeps who is here", "--state is for --store memory")
@@ -147,20 +141,13 @@ func (c *checked) checkTiming() error {
 	}
 	third := time.Duration(float64(c.Lease) / 3 / beatSpread).Truncate(10 * time.Millisecond)
 	switch {
-	case c.Lease < 200*time.Millisecond:
-		return wrong("30s is the default", "--lease %v is less than 200ms", c.Lease)
-	case c.Beat < 20*time.Millisecond:
-		return wrong("9s is the default", "--beat %v is less than 20ms", c.Beat)
 	case float64(c.Beat)*beatSpread >= float64(c.Lease):
 		return wrong(fmt.Sprintf("--beat %v or less, or a longer --lease", third), "--beat %v is too long for --lease %v: nobody could prove to be alive in time", c.Beat, c.Lease)
 	case float64(c.Beat)*beatSpread*3 > float64(c.Lease):
 		c.doubts = append(c.doubts, fmt.Sprintf("fewer than three beats fit into a lease: one lost beat may show somebody leaving; --beat %v or less is better", third))
 	}
-	switch {
-	case c.CloseGrace < 0 || c.CloseGrace > c.Lease:
-		return wrong("1s is the default", "--close-grace %v must be between 0s and --lease %v", c.CloseGrace, c.Lease)
-	case c.Drain < 0:
-		return wrong("15s is the default", "--drain %v is negative", c.Drain)
+	if c.CloseGrace > c.Lease {
+		return wrong("1s is the default", "--close-grace %v is longer than --lease %v", c.CloseGrace, c.Lease)
 	}
 	c.timing = rollcall.DefaultTiming()
 	c.timing.Lease, c.timing.Beat, c.timing.CloseGrace = c.Lease, c.Beat, c.CloseGrace
@@ -168,20 +155,8 @@ func (c *checked) checkTiming() error {
 }
 
 func (c *checked) checkLimits() error {
-	if c.MaxConnections < 1 {
-		return wrong("20000 is the default", "--max-connections %d lets nobody in", c.MaxConnections)
-	}
-	if c.MaxAccept < 1 {
-		return wrong("1000 is the default", "--max-accept %d lets nobody in", c.MaxAccept)
-	}
-	if c.MaxContacts < 0 || c.MaxContacts > rollcall.MaxContacts {
-		return wrong("200 is the default, and 0 lets nobody ask", "--max-contacts %d is not between 0 and %d", c.MaxContacts, rollcall.MaxContacts)
-	}
-	if c.CountsAbove < 1 || c.CountsBelow < 1 || c.CountsBelow > c.CountsAbove {
-		return wrong("200 and 150 are the defaults", "--counts-below %d must be between 1 and --counts-above %d", c.CountsBelow, c.CountsAbove)
-	}
-	if c.CountEvery < rollcall.MinCountEvery {
-		return wrong("1s is the default", "--count-every %v is less than 50ms", c.CountEvery)
+	if c.CountsBelow > c.CountsAbove {
+		return wrong("give both: 150 and 200 are the defaults", "--counts-below %d is more than --counts-above %d", c.CountsBelow, c.CountsAbove)
 	}
 	c.modes = rollcall.Modes{Above: c.CountsAbove, Below: c.CountsBelow, Every: c.CountEvery}
 	var err error

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,29 +136,35 @@ func TestRelatedSettingsMustFit(t *testing.T) {
 		args []string
 		want string // in the error; "" if it is fine
 	}{
-		"the defaults":          {nil, ""},
-		"beats that just fit":   {[]string{"--lease", "30s", "--beat", "9.47s"}, ""},
-		"only two beats":        {[]string{"--lease", "3s", "--beat", "1s"}, ""},
-		"no beat in time":       {[]string{"--lease", "30s", "--beat", "29s"}, "too long"},
-		"beat of the lease":     {[]string{"--lease", "1s"}, ""},
-		"short leases":          {[]string{"--lease", "3s", "--beat", "900ms"}, ""},
-		"no lease":              {[]string{"--lease", "0s"}, "less than 200ms"},
-		"hardly a beat":         {[]string{"--beat", "1ms"}, "less than 20ms"},
-		"no grace":              {[]string{"--close-grace", "0s"}, ""},
-		"grace as long as that": {[]string{"--close-grace", "30s"}, ""},
-		"grace over the lease":  {[]string{"--close-grace", "31s"}, "--close-grace 31s"},
-		"negative grace":        {[]string{"--close-grace=-1s"}, "--close-grace"},
-		"negative drain":        {[]string{"--drain=-1s"}, "--drain"},
-		"nobody":                {[]string{"--max-connections", "0"}, "--max-connections"},
-		"too many contacts":     {[]string{"--max-contacts", "1001"}, "--max-contacts 1001 is not between 0 and 1000"},
-		"nobody new":            {[]string{"--max-accept", "0"}, "--max-accept"},
-		"short secret":          {[]string{"--secret", "0123456789abcde"}, ""},
-		"same key twice":        {[]string{"--api-key", "a=sk_1", "--api-key", "b=sk_1"}, "same key"},
-		"every origin":          {[]string{"--allowed-origin", "*"}, ""},
-		"a room":                {[]string{"--room", "live:*:counts-above=500", "--room", "live:*:signals=all"}, ""},
-		"a room of nonsense":    {[]string{"--room", "live:*"}, "--room: \"live:*\" is not PATTERN:setting=value"},
-		"a room's thresholds":   {[]string{"--counts-below", "100", "--room", "a*:counts-above=99"}, "counts-below 100 is more than counts-above 99"},
-		"level":                 {[]string{"--log-level", "loud"}, "--log-level"},
+		"the defaults":            {nil, ""},
+		"beats that just fit":     {[]string{"--lease", "30s", "--beat", "9.47s"}, ""},
+		"only two beats":          {[]string{"--lease", "3s", "--beat", "1s"}, ""},
+		"no beat in time":         {[]string{"--lease", "30s", "--beat", "29s"}, "too long"},
+		"beat of the lease":       {[]string{"--lease", "1s"}, ""},
+		"short leases":            {[]string{"--lease", "3s", "--beat", "900ms"}, ""},
+		"no lease":                {[]string{"--lease", "0s"}, "--lease: 0s is not between 200ms and 24h"},
+		"hardly a beat":           {[]string{"--beat", "1ms"}, "--beat: 1ms is not between 20ms and 24h"},
+		"no grace":                {[]string{"--close-grace", "0s"}, ""},
+		"grace as long as that":   {[]string{"--close-grace", "30s"}, ""},
+		"grace over the lease":    {[]string{"--close-grace", "31s"}, "--close-grace 31s"},
+		"negative grace":          {[]string{"--close-grace=-1s"}, "--close-grace"},
+		"negative drain":          {[]string{"--drain=-1s"}, "--drain"},
+		"nobody":                  {[]string{"--max-connections", "0"}, "--max-connections"},
+		"too many contacts":       {[]string{"--max-contacts", "1001"}, "--max-contacts: 1001 is not between 0 and 1000"},
+		"as many as there can be": {[]string{"--max-contacts", strconv.Itoa(rollcall.MaxContacts), "--count-every", rollcall.MinCountEvery.String()}, ""},
+		"more than a day":         {[]string{"--lease", "25h"}, "--lease: 25h is not between 200ms and 24h"},
+		"names for fewer":         {[]string{"--counts-above", "100"}, "--counts-below 150 is more than --counts-above 100"},
+		"no unit":                 {[]string{"--lease", "30"}, `--lease: "30" is not a time such as`},
+		"no port":                 {[]string{"--listen", "127.0.0.1:"}, "is not HOST:PORT"},
+		"no such port":            {[]string{"--listen", ":65536"}, "port 65536 is not between 0 and 65535"},
+		"nobody new":              {[]string{"--max-accept", "0"}, "--max-accept"},
+		"short secret":            {[]string{"--secret", "0123456789abcde"}, ""},
+		"same key twice":          {[]string{"--api-key", "a=sk_1", "--api-key", "b=sk_1"}, "same key"},
+		"every origin":            {[]string{"--allowed-origin", "*"}, ""},
+		"a room":                  {[]string{"--room", "live:*:counts-above=500", "--room", "live:*:signals=all"}, ""},
+		"a room of nonsense":      {[]string{"--room", "live:*"}, "--room: \"live:*\" is not PATTERN:setting=value"},
+		"a room's thresholds":     {[]string{"--counts-below", "100", "--room", "a*:counts-above=99"}, "counts-below 100 is more than counts-above 99"},
+		"level":                   {[]string{"--log-level", "loud"}, "--log-level"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,11 +37,18 @@ func option(text string, timeout time.Duration) (rueidis.ClientOption, error) {
 	return o, err
 }
 
+// CheckURL finds what is wrong with the URL of a store, without connecting to it.
+// The error has no password.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
 // parseURL reads where the store is. Errors never contain a password.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return rueidis.ClientOption{}, fmt.Errorf("the store is redis://HOST:PORT, rediss://... or redis+sentinel://...")
+		return rueidis.ClientOption{}, errors.New("this is no address of a store, such as redis://HOST:PORT, rediss://... or redis+sentinel://...")
 	}
 	sentinel := false
 	switch scheme {
@@ -72,8 +81,8 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	list := strings.Split(hosts, ",")
 	for i := range list {
 		list[i] = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(list[i], "redis://"), "rediss://"), "//")
-		if !strings.Contains(list[i], ":") {
-			list[i] += ":6379"
+		if list[i], err = hostPort(list[i]); err != nil {
+			return rueidis.ClientOption{}, err
 		}
 	}
 	master := ""
@@ -100,6 +109,26 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		return o, fmt.Errorf("sentinelUser and sentinelPassword are for redis+sentinel://")
 	}
 	return o, nil
+}
+
+// hostPort is HOST:PORT of one host of a URL, whose port may be left out. What is
+// wrong may be part of a password that was not encoded, so it is not told.
+func hostPort(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		text += ":6379"
+		host, port, err = net.SplitHostPort(text)
+	}
+	if err != nil {
+		return "", errors.New("a host of the store is not HOST:PORT")
+	}
+	if host == "" {
+		return "", errors.New("the address of the store names no host")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", errors.New("the port of the store is not between 1 and 65535")
+	}
+	return text, nil
 }
 
 // secure reads the certificates that a URL names.

@@ -19,6 +19,7 @@ func TestURLs(t *testing.T) {
 		"redis://h":                            {Hosts: []string{"h:6379"}},
 		"valkey://h:1/3":                       {Hosts: []string{"h:1"}, DB: 3},
 		"rediss://ana:p%40%3F%2F@h:1?db=2":     {Hosts: []string{"h:1"}, User: "ana", Password: "p@?/", DB: 2, TLS: true},
+		"redis://[::1]":                        {Hosts: []string{"[::1]:6379"}},
 		"redis://:p@h1:1,h2,h3:3":              {Hosts: []string{"h1:1", "h2:6379", "h3:3"}, Password: "p"},
 		"redis+sentinel://h1:1,h2:2/the%20one": {Hosts: []string{"h1:1", "h2:2"}, Master: "the one"},
 		"rediss+sentinel://u:p@h1:1/m?sentinelUser=su&sentinelPassword=s%26p&db=4": {
@@ -41,6 +42,11 @@ func TestURLs(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"memory":                        "redis://HOST:PORT",
+		"redis://":                      "names no host",
+		"redis://h,:1":                  "names no host",
+		"redis://h:65536":               "between 1 and 65535",
+		"redis://u:hidden/more@h":       "between 1 and 65535",
+		"redis://::1":                   "not HOST:PORT",
 		"http://u:hidden@h":             `"http" is not known`,
 		"redis+sentinel://u:hidden@h:1": "name of the master",
 		"redis://u:hidden@h:1?sentinelPassword=hidden": "for redis+sentinel://",
