@@ -127,8 +127,9 @@ describe('settling', () => {
     expect(changes).toEqual([])
     expect(roster.members.get('bob')?.stale).toBe(true)
     expect(roster.count).toBe(3)
-    expect(settle(roster, 30_999).roster).toBe(roster)
-    const end = settle(roster, 31_000)
+    expect(roster.settledAt).toBe(31_000)
+    const end = settle(roster)
+    expect(end.roster.settledAt).toBeNull()
     expect(end.roster.list.map(({ user }) => user)).toEqual(['ana'])
     expect(end.changes.map(({ type, member }) => `${type} ${member.user}`)).toEqual([
       'leave bob',

@@ -70,7 +70,7 @@ export class RoomUpkeep {
     // While we are cut off, nobody can tell who came back: the next snapshot decides.
     if (roster.settledAt === null || !fresh) return
     const left = roster.settledAt - environment.now()
-    if (left <= 0) this.#presence.take(settle(roster, environment.now()))
+    if (left <= 0) this.#presence.take(settle(roster))
     else if (!this.#settle.isSet) this.#settle.set(left, () => this.#presence.commit())
   }
 

@@ -85,9 +85,8 @@ export function reduce(roster: Roster, frame: RosterFrame, now: number, asked = 
   }
 }
 
-/** Drops the members that did not come back in time, once the settling is over. */
-export function settle(roster: Roster, now: number): Step {
-  if (roster.settledAt === null || now < roster.settledAt) return step(roster)
+/** The settling is over: drops the members that did not come back in time. */
+export function settle(roster: Roster): Step {
   return change(
     { ...roster, settledAt: null },
     roster.list.filter(({ stale }) => stale),
