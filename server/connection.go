@@ -32,6 +32,7 @@ type connection struct {
 	claim     uint64         // Guarded by mu. Under which its leases are granted, for its newest stream.
 	elsewhere bool           // Guarded by mu. Another node knows it: its leases are to be found.
 	moved     bool           // Guarded by mu. It has been on another node, and may have set there what is not known here.
+	found     bool           // Guarded by mu. And what it holds since then is known here.
 	gone      bool           // Guarded by mu. No longer registered.
 	entering  bool           // Guarded by mu. A stream or a lease is on its way: not to be forgotten.
 	subs      []*sub         // Guarded by mu. One a room.
@@ -142,6 +143,16 @@ func (c *connection) findLocked(id rollcall.RoomID) *sub {
 		}
 	}
 	return nil
+}
+
+// subLocked is the sub of a room, which is new if there is none.
+func (c *connection) subLocked(id rollcall.RoomID) *sub {
+	s := c.findLocked(id)
+	if s == nil {
+		s = &sub{c: c, id: id, partition: uint8(rollcall.PartitionOf(id)), status: rollcall.StatusActive}
+		c.subs = append(c.subs, s)
+	}
+	return s
 }
 
 // leased reports whether the connection is present in the room, as far as it can

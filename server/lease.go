@@ -20,6 +20,7 @@ type entry struct {
 	held    view            // what the client holds of the room
 	resume  bool            // only if it has a lease there: CodeGone otherwise
 	info    json.RawMessage // of a user on whose behalf a server enters; nil: that of the identity
+	granted bool            // it has its lease already
 }
 
 // enter grants the connection a lease in a room, or a view if it only observes,
@@ -78,15 +79,10 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 	set := c.stateElsewhere(ctx, s, res.Lease)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s = c.findLocked(e.room); s == nil {
-		s = &sub{c: c, id: e.room, partition: uint8(rollcall.PartitionOf(e.room)), status: rollcall.StatusActive}
-		c.subs = append(c.subs, s)
-	}
+	s = c.subLocked(e.room)
 	s.counts, s.observes = e.counts && observe, e.observe && observe
 	s.noteLocked(e.status, e.data)
-	if set != nil {
-		s.status, s.data, s.known = set.Status, set.Data, true
-	}
+	s.heedLocked(set)
 	switch {
 	case observe:
 	case estimated:
@@ -100,6 +96,13 @@ func (c *connection) grant(ctx context.Context, e entry) (*sub, *rollcall.Error)
 		c.h.witness.saw(e.room, c.user)
 	}
 	return s, nil
+}
+
+// heedLocked takes what the connection has set elsewhere; nil if that is not known.
+func (s *sub) heedLocked(set *rollcall.ConnectionState) {
+	if set != nil {
+		s.status, s.data, s.known = set.Status, set.Data, true
+	}
 }
 
 // stateElsewhere is what a connection that has been on another node has set in a

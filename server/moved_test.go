@@ -27,6 +27,9 @@ type pair struct {
 	mu    sync.Mutex
 	feeds []func(*rollcall.Frame)       // Guarded by mu.
 	hears map[string][]func(msg []byte) // Guarded by mu.
+	asked int                           // Guarded by mu. How often it was asked where users are.
+	ops   []rollcall.Op                 // Guarded by mu. All that were carried out.
+	blind bool                          // Guarded by mu. It cannot tell where users are.
 }
 
 // half is the store as one node of a pair sees it.
@@ -39,6 +42,24 @@ func (n half) Feed(fn func(*rollcall.Frame)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.feeds = append(n.feeds, fn)
+}
+
+func (n half) Users(ctx context.Context, users []rollcall.UserID) (rollcall.UsersAnswer, error) {
+	n.mu.Lock()
+	n.asked++
+	blind := n.blind
+	n.mu.Unlock()
+	if blind {
+		return rollcall.UsersAnswer{}, store.ErrNoIndex
+	}
+	return n.Memory.Users(ctx, users)
+}
+
+func (n half) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Result, error) {
+	n.mu.Lock()
+	n.ops = append(n.ops, ops...)
+	n.mu.Unlock()
+	return n.Memory.Apply(ctx, ops)
 }
 
 func (n half) Listen(node string, fn func([]byte)) {

@@ -83,6 +83,10 @@ func (h *hub) resumed(a *arrival) *connection {
 		// It may hold leases that another node has granted.
 		c := h.newConnection(r.Connection, a.identity)
 		c.elsewhere, c.moved = true, true
+		// One that this node, in this life, gave the secret to holds nothing that it
+		// does not know of. That it asks for none is what a stream that only looks on
+		// does all the time.
+		c.found = r.Node == h.node && r.Stream > h.firstStream && h.holdsNone(a)
 		return c
 	case r.Epoch != string(h.epoch()) || h.holdsNone(a):
 		return h.newConnection(r.Connection, a.identity)
@@ -102,7 +106,7 @@ func (h *hub) comesFrom(l *lastEvent) bool {
 // movedLocked notes that the connection has been on another node meanwhile: what
 // it has set is what the store says.
 func (c *connection) movedLocked() {
-	c.moved = true
+	c.moved, c.found = true, false
 	for _, s := range c.subs {
 		s.known = false
 	}
@@ -116,14 +120,15 @@ func (h *hub) keep(ctx context.Context, a *arrival) {
 		return
 	}
 	if h.shared {
+		c.mu.Lock()
+		found := c.found
+		c.mu.Unlock()
 		c, _ = h.resolve(a)
 		c.mu.Lock()
 		back := c.stream != nil // has come back meanwhile: it asks for its rooms itself
 		c.mu.Unlock()
-		for _, e := range a.rooms {
-			if !e.observe && !back {
-				_, _ = c.grant(ctx, entry{room: e.room, resume: true}) // gone, or there again
-			}
+		if !back {
+			c.keepAll(ctx, a.rooms, found)
 		}
 		defer c.op.Unlock()
 	}
@@ -134,6 +139,33 @@ func (h *hub) keep(ctx context.Context, a *arrival) {
 		c.entering = false
 		c.settleLocked()
 	}
+}
+
+// keepAll grants the connection again what it holds in rooms, and wherever else, which
+// is not looked for again once it is found. Called with c.op held.
+func (c *connection) keepAll(ctx context.Context, rooms []entry, found bool) {
+	for _, e := range rooms {
+		if !e.observe {
+			_, _ = c.grant(ctx, entry{room: e.room, resume: true}) // gone, or there again
+		}
+	}
+	c.mu.Lock()
+	hidden := c.leaseless
+	c.mu.Unlock()
+	if !found && !hidden {
+		var ops []rollcall.Op
+		others, _, indexed := c.whereabouts(ctx)
+		for _, room := range others {
+			if i := entryOf(rooms, room); i < 0 || rooms[i].observe {
+				ops = append(ops, c.resumeOp(room))
+			}
+		}
+		_, reached := c.regain(ctx, ops)
+		found = indexed && reached
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found = found
 }
 
 // keep takes a WebSocket that is turned away for the sign of life that it is. Its
@@ -162,17 +194,7 @@ func (s *Server) keep(signed string, identity *auth.Identity) {
 		if resume.Node != h.node && s.forward.prove(resume, signed) {
 			return
 		}
-		a := arrival{identity: identity, last: lastEvent{resume: signed}, proto: protocolWS, multi: true}
-		at, err := h.whereabouts(h.ctx, []rollcall.UserID{resume.User})
-		if err != nil {
-			return
-		}
-		for _, room := range at.Users[0].Rooms {
-			a.rooms = append(a.rooms, entry{room: room.Room})
-		}
-		if len(a.rooms) > 0 {
-			h.keep(h.ctx, &a)
-		}
+		h.keep(h.ctx, &arrival{identity: identity, last: lastEvent{resume: signed}, proto: protocolWS, multi: true})
 	})
 }
 
@@ -206,7 +228,7 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 		return nil, refused
 	}
 	var barred *rollcall.Error
-	entries := a.rooms
+	entries := slices.Clone(a.rooms)
 	c.mu.Lock()
 	// What was set since the URL was first told is newer than what it says.
 	last := a.last.asked
@@ -215,31 +237,41 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 	}
 	known := a.repeats && a.asked == last
 	c.asked = a.asked
+	came := h.comesFrom(&a.last)
 	var ends []rollcall.Op
+	var besides []rollcall.RoomID // held here before it came from another node
 	for _, s := range slices.Clone(c.subs) {
-		held, need := s.leased(), s.needs(a.identity)
+		held, need, named := s.leased(), s.needs(a.identity), entryOf(a.rooms, s.id) >= 0
 		if held && a.identity.Hidden {
 			ends = s.endLocked(ends, rollcall.ReasonLeft) // it goes on looking
 		}
 		switch {
-		case names(a.rooms, s.id) || !held:
+		case !held:
 		case !a.identity.Can(s.id, need):
 			ends = s.endLocked(ends, rollcall.ReasonRevoked)
-			c.dropLocked(s)
-			o.revoked = append(o.revoked, s.id)
+			if !named {
+				c.dropLocked(s)
+				o.revoked = append(o.revoked, s.id)
+			}
+		case named:
+		case came && !a.identity.Hidden:
+			besides = append(besides, s.id)
 		default:
 			entries = append(entries, entry{room: s.id}) // a lease that it holds besides
 		}
 	}
-	found := a.proto == protocolWS && c.moved
+	find := c.moved && !c.found && !a.identity.Server()
 	c.mu.Unlock()
 	h.applyAll(ends)
-	if found {
-		o.find(ctx, entries)
+	if find {
+		entries = o.find(ctx, entries, besides)
 	}
 	for _, e := range entries {
 		r := h.watch(ctx, e.room)
 		o.rooms = append(o.rooms, r)
+		if e.granted {
+			continue
+		}
 		e.room = r.id // one string for all
 		asked := e
 		e.resume = c.elsewhere && !e.observe && len(a.rooms) > 0
@@ -269,38 +301,6 @@ func (h *hub) open(ctx context.Context, a arrival) (*opening, *rollcall.Error) {
 		return nil, barred
 	}
 	return o, nil
-}
-
-// find grants again what a WebSocket from another node holds in the rooms where its
-// user is, besides known: its address names none; or ends it, if it may not be there,
-// or not be seen. What cannot be found now is entered when the client joins it.
-func (o *opening) find(ctx context.Context, known []entry) {
-	at, err := o.c.h.whereabouts(ctx, []rollcall.UserID{o.c.user})
-	if err != nil {
-		return
-	}
-	for _, there := range at.Users[0].Rooms {
-		if names(known, there.Room) {
-			continue
-		}
-		if hidden, may := o.identity.Hidden, o.identity.Can(there.Room, auth.Presence); hidden || !may {
-			// A lease of another connection of the user stays.
-			end := rollcall.Op{Kind: rollcall.OpEnd, Room: there.Room, User: o.c.user, Connection: o.c.id, Reason: rollcall.ReasonRevoked}
-			if hidden {
-				end.Reason = rollcall.ReasonLeft
-			}
-			if _, err := o.c.h.apply(ctx, end); err == nil && !hidden {
-				o.revoked = append(o.revoked, there.Room)
-			}
-			continue
-		}
-		r := o.c.h.watch(ctx, there.Room)
-		if _, err := o.c.grant(ctx, entry{room: r.id, resume: true}); err != nil {
-			r.release() // the lease is of another connection of the user
-			continue
-		}
-		o.rooms = append(o.rooms, r)
-	}
 }
 
 // bar leaves out the last room, from which the user is banned: an EventSource
@@ -349,15 +349,6 @@ func (c *connection) withoutState(e entry) entry {
 		e.status, e.data = rollcall.StatusUnset, nil
 	}
 	return e
-}
-
-func names(entries []entry, id rollcall.RoomID) bool {
-	for _, e := range entries {
-		if e.room == id {
-			return true
-		}
-	}
-	return false
 }
 
 // abandon gives up an opening; leases that were granted run out, or are closed.

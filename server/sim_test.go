@@ -153,6 +153,13 @@ func (n *simNode) Read(ctx context.Context, q rollcall.Query) (rollcall.Answer, 
 	return n.s.memory.Load().Read(ctx, q)
 }
 
+func (n *simNode) Users(ctx context.Context, users []rollcall.UserID) (rollcall.UsersAnswer, error) {
+	if n.cut.Load() {
+		return rollcall.UsersAnswer{}, errCut
+	}
+	return n.s.memory.Load().Users(ctx, users)
+}
+
 func (n *simNode) Shared() bool { return true }
 
 // Feed hands over what comes, and what a poll every two seconds finds missing.
@@ -276,7 +283,17 @@ type simClient struct {
 	count   int
 	window  simWindow
 	story   map[string][]string
+	annex   whether // it was put there, besides
 }
+
+// whether is what has to be.
+type whether uint8
+
+const (
+	no whether = iota
+	yes
+	either // the store has forgotten, or could not be asked
+)
 
 func (s *simulation) start(i int) {
 	n := &simNode{s: s.store, done: make(chan struct{}), rand: rand.New(rand.NewPCG(s.rand.Uint64(), 1))}
@@ -322,8 +339,32 @@ func (s *simulation) connect(c *simClient) {
 	})
 	c.resume = c.c.st.resume
 	c.window = simWindow{}
+	if c.annex == yes && s.nodes[c.node].cut.Load() {
+		c.annex = either
+	}
 	if s.rand.IntN(2) == 0 {
 		s.lookAround(c)
+	}
+}
+
+// cross puts a client into the annex, or takes it out of there.
+func (s *simulation) cross(c *simClient) {
+	if s.nodes[c.node].cut.Load() {
+		return
+	}
+	conn := c.c.st.c
+	conn.op.Lock()
+	defer conn.op.Unlock()
+	var refused *rollcall.Error
+	if c.annex == no {
+		_, refused = conn.enter(s.t.Context(), entry{room: "annex"})
+		c.annex = yes
+	} else {
+		refused = conn.leave(s.t.Context(), "annex")
+		c.annex = no
+	}
+	if refused != nil {
+		s.t.Errorf("%s: %v", c.name, refused)
 	}
 }
 
@@ -336,7 +377,7 @@ func (c *simClient) read(t *testing.T) {
 	for _, e := range events(text) {
 		kind, data, _ := strings.Cut(e, " ")
 		var d struct {
-			Mode          string
+			Room, Mode    string
 			Epoch         rollcall.Epoch
 			Prev, Version rollcall.Version
 			Count         int
@@ -345,6 +386,9 @@ func (c *simClient) read(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(data), &d); err != nil {
 			t.Fatalf("%s: %v", e, err)
+		}
+		if d.Room == "annex" {
+			continue
 		}
 		switch kind {
 		case "snapshot", "mode":
@@ -428,6 +472,10 @@ func (s *simulation) step() {
 			}
 			delete(s.clients, c.name)
 		}
+	case n < 42:
+		if c := pick(); c != nil && c.c != nil {
+			s.cross(c)
+		}
 	case n < 60:
 		if c := pick(); c != nil && c.c != nil {
 			conn := c.c.st.c
@@ -447,6 +495,9 @@ func (s *simulation) step() {
 		}
 	case n < 63 && s.rand.IntN(4) == 0:
 		s.store.forget()
+		for _, c := range s.clients {
+			c.annex = either
+		}
 	case n < 64:
 		i := s.rand.IntN(len(s.nodes))
 		s.kill(i)
@@ -474,6 +525,24 @@ func (s *simulation) pass(d time.Duration) {
 			return
 		}
 		time.Sleep(min(200*time.Millisecond, time.Until(end)))
+	}
+}
+
+// checkAnnex checks who was put there and went on wherever they came back.
+func (s *simulation) checkAnnex() {
+	a, _ := s.store.memory.Load().Read(s.t.Context(), rollcall.Query{Want: rollcall.WantPage, Room: "annex", Limit: 1000})
+	there := make(map[string]bool)
+	for _, m := range a.Members {
+		there[string(m.User)] = true
+	}
+	for name, c := range s.clients {
+		if c.annex != either && there[name] != (c.annex == yes) {
+			s.t.Errorf("%s is in the annex: %v", name, there[name])
+		}
+		delete(there, name)
+	}
+	if len(there) > 0 {
+		s.t.Errorf("%v are still in the annex", there)
 	}
 }
 
@@ -512,6 +581,7 @@ func simulate(t *testing.T, seed uint64, modes rollcall.Modes) {
 		if !slices.Equal(here, want) {
 			t.Errorf("here: %v, want %v", here, want)
 		}
+		s.checkAnnex()
 		for _, name := range want {
 			c := s.clients[name]
 			c.read(t)
