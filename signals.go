@@ -287,7 +287,7 @@ func (t *Signals) End(now time.Time, c ConnectionID, g Generation) {
 		return // it has a newer lease
 	}
 	from.ended = max(from.ended, g) // or it would be forgotten
-	t.Silence(now, c)
+	t.Silence(now, c, g)
 	if g == 0 {
 		return
 	}
@@ -307,10 +307,11 @@ func (t *Signals) forgetGone(n int) {
 	t.gone = append(t.gone[:0], t.gone[n:]...)
 }
 
-// Silence ends every value of a connection, which may go on to send others.
-func (t *Signals) Silence(now time.Time, c ConnectionID) {
+// Silence ends every value of a connection, which may go on to send others; nothing if
+// it has had a lease since that of this generation, 0 being any.
+func (t *Signals) Silence(now time.Time, c ConnectionID, g Generation) {
 	from := t.senders[c]
-	if from == nil {
+	if from == nil || g != 0 && from.generation > g {
 		return
 	}
 	for i := len(from.values) - 1; i >= 0; i-- {
@@ -321,12 +322,18 @@ func (t *Signals) Silence(now time.Time, c ConnectionID) {
 	t.forgetSender(from)
 }
 
-// Fade ends the values of a connection after a while, unless they are set again.
-func (t *Signals) Fade(now time.Time, c ConnectionID, after time.Duration) {
+// Fade ends the values of a connection, which has come back under a lease of this
+// generation, after a while, unless they are set again. It reports false, and does
+// nothing, if the connection has had a newer lease, 0 being any.
+func (t *Signals) Fade(now time.Time, c ConnectionID, g Generation, after time.Duration) bool {
 	from := t.senders[c]
 	if from == nil {
-		return
+		return true
 	}
+	if g != 0 && g < from.generation {
+		return false
+	}
+	from.generation = max(from.generation, g)
 	deadline := now.Add(after)
 	for _, v := range from.values {
 		if v.data != nil && (v.deadline.IsZero() || v.deadline.After(deadline)) {
@@ -334,6 +341,7 @@ func (t *Signals) Fade(now time.Time, c ConnectionID, after time.Duration) {
 			t.dueAt(deadline)
 		}
 	}
+	return true
 }
 
 // Expire ends what has run out, tells what has waited for its turn, and forgets

@@ -77,10 +77,10 @@ func (w *signalWorld) step(choose func(n int, what string) int) error {
 			w.ended[connection], w.endedAt[connection], w.holds[connection] = g, w.now, 0
 		}
 	case 5:
-		w.table.Silence(w.now, rollcall.ConnectionID(connection))
+		w.table.Silence(w.now, rollcall.ConnectionID(connection), 0)
 		w.silence(connection)
 	case 6:
-		w.table.Fade(w.now, rollcall.ConnectionID(connection), 2*time.Second)
+		w.table.Fade(w.now, rollcall.ConnectionID(connection), w.holds[connection], 2*time.Second)
 		for k, s := range w.live {
 			if until := w.now.Add(2 * time.Second); k.connection == connection && (s.deadline.IsZero() || s.deadline.After(until)) {
 				s.deadline = until
@@ -385,13 +385,50 @@ func TestFadedSignalsThatAreSetAgainGoOnInSilence(t *testing.T) {
 		if err := table.Set(now, &s); err != nil {
 			t.Fatal(err)
 		}
-		table.Fade(now, "c", 2*time.Second)
+		table.Fade(now, "c", 0, 2*time.Second)
 	}
 	table.Set(startTime.Add(3*time.Second), &s)
 	table.Expire(startTime.Add(time.Hour))
 	if got := table.Live(startTime.Add(time.Hour), nil); table.Tick() != 1 || len(got) != 1 || got[0].TTL != 0 {
 		t.Errorf("told %d times; live: %+v", table.Tick(), got)
 	}
+}
+
+// Who has come back under a newer lease is not silenced by the end of a stream from
+// before, and what was sent under the lease from before comes too late.
+func TestSignalsOfANewerLeaseAreNotSilenced(t *testing.T) {
+	table := rollcall.NewSignals(&signalLimits)
+	set := func(g rollcall.Generation, data string) {
+		s := rollcall.Signal{User: "u", Connection: "c", Kind: rollcall.SignalSelection, Generation: g, Data: json.RawMessage(data)}
+		if err := table.Set(startTime, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(data string) {
+		t.Helper()
+		var got string
+		for _, s := range table.Live(startTime, nil) {
+			got += string(s.Data)
+		}
+		if got != data {
+			t.Errorf("live: %s, want %s", got, data)
+		}
+	}
+	set(1, "1")
+	table.Fade(startTime, "c", 2, 2*time.Second)
+	set(1, "2")
+	table.Silence(startTime, "c", 1)
+	want("1")
+	table.Silence(startTime, "c", 2)
+	want("")
+	set(2, "3")
+	if table.Fade(startTime, "c", 1, 2*time.Second) {
+		t.Error("an older return has faded what is newer")
+	}
+	table.Expire(startTime.Add(time.Minute))
+	want("3")
+	table.Silence(startTime, "c", 0)
+	want("")
 }
 
 // Parts that are told one after the other, while everything goes on changing, tell

@@ -82,6 +82,7 @@ type sub struct {
 	grantedIn rollcall.Epoch
 
 	view    view     // Guarded by c.mu.
+	fades   instant  // Guarded by c.mu. When signals of an earlier stream end that are not sent again.
 	outlook *outlook // nil while it looks at nothing else. See there.
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,14 @@ type pair struct {
 	asked int                           // Guarded by mu. How often it was asked where users are.
 	ops   []rollcall.Op                 // Guarded by mu. All that were carried out.
 	blind bool                          // Guarded by mu. It cannot tell where users are.
+	posts []string                      // Guarded by mu. All that was said of signals.
+	ears  []*ear                        // Guarded by mu.
+}
+
+// ear hears of the signals of a room.
+type ear struct {
+	room rollcall.RoomID
+	hear func([]byte)
 }
 
 // half is the store as one node of a pair sees it.
@@ -60,6 +69,32 @@ func (n half) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Result, 
 	n.ops = append(n.ops, ops...)
 	n.mu.Unlock()
 	return n.Memory.Apply(ctx, ops)
+}
+
+func (n half) PublishSignals(_ context.Context, room rollcall.RoomID, message []byte) error {
+	n.mu.Lock()
+	n.posts = append(n.posts, string(message))
+	ears := slices.Clone(n.ears)
+	n.mu.Unlock()
+	for _, e := range ears {
+		if e.room == room {
+			e.hear(message)
+		}
+	}
+	return nil
+}
+
+func (n half) SubscribeSignals(room rollcall.RoomID, heard func([]byte), ready func()) (stop func()) {
+	e := &ear{room, heard}
+	n.mu.Lock()
+	n.ears = append(n.ears, e)
+	n.mu.Unlock()
+	ready()
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.ears = slices.DeleteFunc(n.ears, func(other *ear) bool { return other == e })
+	}
 }
 
 func (n half) Listen(node string, fn func([]byte)) {

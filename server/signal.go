@@ -116,10 +116,18 @@ func (c *connection) sendLocked(sub *sub, r *room, s *rollcall.Signal) *rollcall
 func (s *sub) sendLocked(r *room, signal *rollcall.Signal) *rollcall.Error {
 	signal.Generation = s.lease.Generation
 	return r.changeSignals(true, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
-		if r.signals.own != nil {
-			r.signals.own[signal.Connection] = true
+		if r.signals.own == nil {
+			return t.Set(now, signal)
 		}
-		return t.Set(now, signal)
+		r.signals.own[signal.Connection] = true
+		before := t.Tick()
+		err := t.Set(now, signal)
+		if err == nil && t.Tick() == before && signal.Data != nil && s.c.h.clock.now() < s.fades {
+			// No viewer has to be told, but the other nodes are about to end it.
+			r.signals.again = append(r.signals.again, *signal)
+			r.postLocked()
+		}
+		return err
 	})
 }
 
@@ -163,7 +171,7 @@ func (c *connection) silence(d *departure) {
 		}
 		if r := c.h.known(l.Room); r != nil && !r.quiet() {
 			r.changeSignals(true, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
-				t.Silence(now, c.id)
+				t.Silence(now, c.id, l.Generation)
 				return nil
 			})
 		}
@@ -177,6 +185,7 @@ func (s *sub) fadeLocked() {
 	if r == nil || !s.c.returned {
 		return
 	}
+	s.fades = s.c.h.clock.now().add(fadeAfter)
 	r.mu.Lock()
 	none := r.signals == nil
 	if !none && r.signals.own != nil {
@@ -188,7 +197,7 @@ func (s *sub) fadeLocked() {
 		return
 	}
 	r.changeSignals(false, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
-		t.Fade(now, s.c.id, fadeAfter)
+		t.Fade(now, s.c.id, s.lease.Generation, fadeAfter)
 		return nil
 	})
 }

@@ -46,6 +46,13 @@ type postedValue struct {
 	TTL        int64                 `json:"t,omitempty"` // ms; none: until the lease ends
 }
 
+func posted(s *rollcall.Signal) postedValue {
+	return postedValue{
+		User: s.User, Connection: s.Connection, Generation: s.Generation, Kind: s.Kind,
+		Data: s.Data, DocVersion: s.DocVersion, TTL: s.TTL.Milliseconds(),
+	}
+}
+
 // subscribe begins to hear of the signals of a room that this node has just begun
 // to watch.
 func (p *signalPost) subscribe(r *room) {
@@ -142,12 +149,12 @@ func (r *room) signalsMessage() []byte {
 	if !known {
 		list = sg.table.Live(now, sg.buffer[:0])
 	}
+	for i := range sg.again {
+		m.Signals = append(m.Signals, posted(&sg.again[i]))
+	}
 	for i := range list {
-		if s := &list[i]; sg.own[s.Connection] {
-			m.Signals = append(m.Signals, postedValue{
-				User: s.User, Connection: s.Connection, Generation: s.Generation, Kind: s.Kind,
-				Data: s.Data, DocVersion: s.DocVersion, TTL: s.TTL.Milliseconds(),
-			})
+		if sg.own[list[i].Connection] {
+			m.Signals = append(m.Signals, posted(&list[i]))
 		}
 	}
 	for i := range sg.faded {
@@ -155,7 +162,7 @@ func (r *room) signalsMessage() []byte {
 	}
 	sg.buffer = list
 	clear(list)
-	sg.sent, sg.ask, sg.asked, sg.faded = sg.table.Tick(), false, false, nil
+	sg.sent, sg.ask, sg.asked, sg.faded, sg.again = sg.table.Tick(), false, false, nil, nil
 	if !m.Ask && len(m.Signals) == 0 && len(m.Faded) == 0 {
 		return nil
 	}
@@ -191,13 +198,16 @@ func (r *room) hearSignals(message []byte) {
 		return
 	}
 	r.changeSignals(false, func(t *rollcall.Signals, now time.Time) *rollcall.Error {
+		for i := range m.Faded {
+			f := &m.Faded[i]
+			if t.Fade(now, f.Connection, f.Generation, fadeAfter) {
+				delete(r.signals.own, f.Connection) // it is there now
+			}
+		}
 		for i := range m.Signals {
 			if s := r.postedLocked(&m.Signals[i]); s != nil {
 				t.Set(now, s)
 			}
-		}
-		for i := range m.Faded {
-			t.Fade(now, m.Faded[i].Connection, fadeAfter)
 		}
 		return nil
 	})

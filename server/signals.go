@@ -25,6 +25,7 @@ type roomSignals struct {
 	ask      bool                           // the others are to be asked
 	asked    bool                           // the others have asked
 	faded    []rollcall.Signal              // connections that have come back here
+	again    []rollcall.Signal              // what those have sent again, unchanged
 	outgoing bool                           // in the list of the post
 	stop     func()                         // ends the subscription
 }

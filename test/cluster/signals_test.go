@@ -110,6 +110,42 @@ func TestSignalsOfAKilledNodeEnd(t *testing.T) {
 	showing(soon, ana, "selection", "2", ben)
 }
 
+// TestSignalsThatAreSaidAgainGoOn: who comes back, to the same node or to another one,
+// and says again what is selected, has it selected for everybody, on every node.
+func TestSignalsThatAreSaidAgainGoOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, plan{nodes: 2})
+	n1, n2 := r.nodes[0], r.nodes[1]
+	viewers := []*harness.Client{
+		r.member(n1, harness.WS, harness.Options{User: "ben"}), r.member(n2, harness.SSE, harness.Options{User: "cleo"}),
+	}
+	var all []*harness.Client
+	for i := range 4 {
+		c := r.member(n1, harness.Transport(i%2), harness.Options{User: fmt.Sprintf("u%d", i)})
+		all = append(all, c)
+		c.Signal(room, `{"kind":"selection","data":1}`)
+		showing(soon, c, "selection", "1", viewers...)
+	}
+	for i, c := range all {
+		c.Hangup() // an event stream closes by that
+		if i >= 2 {
+			c.Move(n2)
+		}
+		c.Reopen()
+		c.Signal(room, `{"kind":"selection","data":1}`)
+	}
+	for _, v := range viewers {
+		v.Never(2*time.Second, "shown that a selection has ended", func() bool {
+			for _, c := range all {
+				if v.Shows(room, c, "selection") != "1" {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
 // TestSignalsSurviveTheirSubscription: when the store drops every connection, a
 // node asks again for what lives.
 func TestSignalsSurviveTheirSubscription(t *testing.T) {
