@@ -168,4 +168,37 @@ describe('the page of rollcall dev', { timeout: 90_000 }, () => {
     expect(await rows.count()).toBe(0)
     await page.close()
   })
+
+  test('without scripts the page says what it needs, and where the list is all the same', async () => {
+    const { context, close } = await launch({ javaScriptEnabled: false })
+    const page = await context.newPage()
+    await page.goto(url)
+    await page.locator('.noscript', { hasText: 'needs JavaScript' }).waitFor()
+    expect(await page.locator('main').isVisible()).toBe(false)
+    await page.locator('.noscript a').click()
+    expect(JSON.parse((await page.locator('body').textContent()) ?? '')).toHaveProperty('members')
+    await close()
+  })
+
+  test('in forced colors an empty verdict is no bar, and a status is told by its shape', async () => {
+    const page = await open(newRoom(), 'ana')
+    await page.emulateMedia({ forcedColors: 'active' })
+    const style = (selector: string, property: string) =>
+      page.evaluate(
+        ([selector, property]) =>
+          getComputedStyle(document.querySelector(selector) as Element).getPropertyValue(property),
+        [selector, property] as const,
+      )
+    expect(await style('.verdict', 'border-inline-start-style')).toBe('none')
+    const shape = async (status: string) => {
+      await page.evaluate((status) => {
+        ;(document.querySelector('.person') as HTMLElement).dataset.status = status
+      }, status)
+      return `${await style('.dot', 'background-color')} ${await style('.dot', 'background-image')}`
+    }
+    expect(new Set([await shape('active'), await shape('idle'), await shape('away')]).size).toBe(3)
+    await page.locator('.area').focus()
+    expect(await style('.paper', 'outline-style')).toBe('solid')
+    await page.close()
+  })
 })
