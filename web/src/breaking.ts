@@ -141,8 +141,13 @@ export class Breaking {
     this.#robin = null
     this.#seen = false
     this.#stop()
+    this.#clear()
+  }
+
+  #clear(): void {
     this.#log.replaceChildren()
     this.#verdict.replaceChildren()
+    delete this.#verdict.dataset.state
   }
 
   #click(name: string): void {
@@ -150,8 +155,7 @@ export class Breaking {
     if (room === null) return
     if (name === 'come') {
       this.#began = performance.now()
-      this.#log.replaceChildren()
-      this.#verdict.replaceChildren()
+      this.#clear()
       this.#robin = new Robin(room.id, this.#user, 'Robin')
     } else if (name === 'hide') {
       this.#robin?.hide(!this.#robin.hidden)
@@ -215,7 +219,7 @@ export class Breaking {
 
   #say(state: 'watching' | 'held' | 'broken', promise: string, text: string): void {
     const verdict = this.#verdict
-    if (verdict.dataset.state !== state || verdict.childElementCount === 0) {
+    if (verdict.dataset.state !== state) {
       verdict.dataset.state = state
       verdict.replaceChildren(document.createElement('strong'), document.createElement('span'))
     }
@@ -241,8 +245,12 @@ export class Breaking {
     for (const button of this.#section.querySelectorAll<HTMLButtonElement>('[data-break]')) {
       const come = button.dataset.break === 'come'
       button.disabled = come
-        ? this.#robin !== null || this.#room === null
+        ? this.#robin !== null || this.#room === null || this.#large
         : !this.#seen || this.#running !== null
+      if (come) {
+        const known = this.#seen ? 'Robin is here' : 'Robin is coming'
+        button.textContent = this.#robin === null ? 'Bring Robin in' : known
+      }
       if (button.dataset.break === 'hide')
         button.setAttribute('aria-pressed', String(this.#robin?.hidden === true))
     }

@@ -12,6 +12,8 @@ interface Row {
 }
 
 const crowd = 1_000
+/** What the ids of those begin with whom the server brings in. */
+const extra = 'extra-'
 const step = 50
 /** The next members are asked for when so much is left to scroll. */
 const aheadPx = 240
@@ -26,6 +28,8 @@ export class House {
   readonly #mine: HTMLUListElement
   readonly #state: HTMLElement
   readonly #rows = new Map<string, Row>()
+  /** The one star that Tab reaches: arrows go to the others, as a thousand stops would be a wall. */
+  #reached: HTMLButtonElement | null = null
   /** By user: the name that was last seen. */
   readonly #stars = new Map<string, string>()
   #room: Room | null = null
@@ -40,6 +44,8 @@ export class House {
     this.#mine = section.querySelector('.mine') as HTMLUListElement
     this.#state = section.querySelector('.pages') as HTMLElement
     this.#list.addEventListener('scroll', () => this.#more(), { passive: true })
+    this.#list.addEventListener('keydown', (event) => this.#walk(event))
+    this.#list.addEventListener('focusin', ({ target }) => this.#reach(target as HTMLButtonElement))
     section.addEventListener('click', ({ target }) => {
       const button = (target as HTMLElement).closest('button')
       if (button?.dataset.crowd !== undefined) void this.#bring(Number(button.dataset.crowd))
@@ -55,10 +61,12 @@ export class House {
       stopPage()
       this.#page?.close()
       this.#page = null
+      this.#state.textContent = ''
     }
     const stopMode = room.mode.subscribe((mode) => {
       const large = mode === 'counts'
       this.#section.toggleAttribute('data-large', large)
+      this.#buttons()
       if (large === (this.#page !== null)) return
       close()
       this.#render([])
@@ -72,15 +80,29 @@ export class House {
           : `${members.length} of ${count} are open${nextCursor === null ? '' : '; scroll for more'}`
       })
     })
+    const stopMembers = room.members.subscribe(() => this.#buttons())
     this.#listen()
     return () => {
       stopMode()
+      stopMembers()
       close()
       this.#stopContacts?.()
       this.#contacts?.close()
       this.#contacts = null
       this.#room = null
       this.#render([])
+      this.#buttons()
+    }
+  }
+
+  /** Each can be pressed only where it does something. */
+  #buttons(): void {
+    const mode = this.#room?.mode.get() ?? null
+    const full =
+      mode === 'counts' || (this.#room?.members.get() ?? []).some(({ user }) => user.startsWith(extra))
+    for (const button of this.#section.querySelectorAll<HTMLButtonElement>('[data-crowd]')) {
+      const brings = button.dataset.crowd !== '0'
+      button.disabled = this.#busy || mode === null || brings === full
     }
   }
 
@@ -88,19 +110,21 @@ export class House {
     const room = this.#room
     if (room === null || this.#busy) return
     this.#busy = true
-    this.#section.toggleAttribute('data-busy', true)
+    this.#buttons()
+    this.#state.textContent = count > 0 ? 'They are coming' : 'They are going'
     try {
       const answer = await fetch(`demo/crowd?room=${encodeURIComponent(room.id)}`, {
         method: 'POST',
         headers: { 'Content-Type': 'application/json' },
         body: JSON.stringify({ count: count > 0 ? crowd : 0 }),
       })
-      if (!answer.ok) this.#state.textContent = 'The server brings no crowd: only rollcall dev does'
+      if (answer.ok) this.#state.textContent = ''
+      else this.#state.textContent = 'The server brings no crowd: only rollcall dev does'
     } catch {
       this.#state.textContent = 'The server is away'
     } finally {
       this.#busy = false
-      this.#section.removeAttribute('data-busy')
+      this.#buttons()
     }
   }
 
@@ -109,6 +133,27 @@ export class House {
     const state = this.#page?.get()
     if (state === undefined || state.loading || state.nextCursor === null) return
     if (scrollTop + clientHeight > scrollHeight - aheadPx) this.#page?.more()
+  }
+
+  #walk(event: KeyboardEvent): void {
+    const rows = [...this.#list.children]
+    const here = rows.findIndex((row) => row.contains(document.activeElement))
+    const places: Readonly<Record<string, number>> = {
+      ArrowDown: here + 1,
+      ArrowUp: here - 1,
+      Home: 0,
+      End: rows.length - 1,
+    }
+    const place = places[event.key]
+    if (place === undefined) return
+    event.preventDefault()
+    rows[place]?.querySelector('button')?.focus()
+  }
+
+  #reach(star: HTMLButtonElement | null): void {
+    if (this.#reached !== null) this.#reached.tabIndex = -1
+    this.#reached = star
+    if (star !== null) star.tabIndex = 0
   }
 
   #star(user: string, name: string): void {
@@ -151,6 +196,7 @@ export class House {
       if (row.item === place) place = place.nextElementSibling
       else this.#list.insertBefore(row.item, place)
     }
+    if (this.#reached?.isConnected !== true) this.#reach(this.#list.querySelector('button'))
     // A high window may show more than one page has.
     this.#more()
   }
@@ -167,6 +213,7 @@ export class House {
     detail.className = 'detail'
     const star = document.createElement('button')
     star.type = 'button'
+    star.tabIndex = -1
     star.className = 'star'
     star.dataset.star = user
     item.append(face, name, detail, star)

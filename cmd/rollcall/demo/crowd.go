@@ -75,6 +75,7 @@ func (c *crowd) end() {
 func (c *crowd) live(ctx context.Context, room string, n int, in chan<- error) {
 	all := make([]extra, n)
 	for i := range all {
+		// The page knows them by the beginning of their ids.
 		all[i] = extra{user: fmt.Sprintf("extra-%04d", i+1), name: nameOf(i)}
 	}
 	defer func() {

@@ -141,16 +141,25 @@ describe('the page of rollcall dev', { timeout: 90_000 }, () => {
       expect(await verdict.getAttribute('data-state'), told).toBe('held')
     }
     expect(await page.locator('.log li').last().textContent()).toContain('Robin left (expired)')
+    await button('come').click()
+    await page.getByRole('button', { name: 'Robin is here', disabled: true }).waitFor()
+    expect(await page.locator('.verdict').getAttribute('data-state')).toBeNull()
     await page.close()
   })
 
   test('a full house: a number, pages that open on scrolling, and my people wherever they are', async () => {
     const page = await open(newRoom(), 'ana')
-    await page.locator('[data-crowd="1"]').click()
+    const [bring, send] = [page.locator('[data-crowd="1"]'), page.locator('[data-crowd="0"]')]
+    expect(await send.isDisabled()).toBe(true)
+    await bring.click()
     const rows = page.locator('.members li')
     await expect.poll(() => rows.count(), { timeout: 30_000 }).toBe(50)
     await page.locator('#count', { hasText: /^(9\d\d|1,00[01]) people here/ }).waitFor()
     expect(await page.locator('#people .person').count()).toBeLessThanOrEqual(13)
+    await page.locator('[data-crowd="0"]:enabled').waitFor()
+    expect(await bring.isDisabled()).toBe(true)
+    // Nobody is named, so nothing could be seen of Robin.
+    expect(await page.locator('[data-break=come]').isDisabled()).toBe(true)
     await page.locator('.star').nth(2).click()
     await page.locator('.mine li').waitFor()
     await page.evaluate(() => {
@@ -163,9 +172,48 @@ describe('the page of rollcall dev', { timeout: 90_000 }, () => {
     await expect
       .poll(async () => (await page.locator('.members').textContent()) !== before, { timeout: 15_000 })
       .toBe(true)
-    await page.locator('[data-crowd="0"]').click()
+    await send.click()
     await page.locator('#count', { hasText: 'Only you' }).waitFor({ timeout: 15_000 })
     expect(await rows.count()).toBe(0)
+    await page.locator('[data-crowd="1"]:enabled').waitFor()
+    expect(await send.isDisabled()).toBe(true)
+    expect(await page.locator('.pages').textContent()).toBe('')
+    await page.close()
+  })
+
+  test('by keyboard: one stop for a list of stars, arrows inside, and nothing in focus that is not seen', async () => {
+    const page = await open(newRoom(), 'ana')
+    await page.locator('[data-crowd="1"]').focus()
+    await page.keyboard.press('Enter')
+    await page.locator('.star').nth(20).waitFor()
+    await page.locator('[data-crowd="0"]:enabled').focus()
+    const focused = () =>
+      page.evaluate(() => {
+        const node = document.activeElement as HTMLElement
+        const [own, around] = [node, node.closest('.paper') ?? node].map((one) => getComputedStyle(one))
+        const ring = own?.outlineStyle !== 'none' || around?.boxShadow !== 'none'
+        const index = [...document.querySelectorAll('.star')].indexOf(node)
+        return { index, ring, name: node.id || node.className || node.dataset.break }
+      })
+    await page.keyboard.press('Tab')
+    const first = await focused()
+    expect(first).toMatchObject({ name: 'star', ring: true })
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowDown')
+    const third = await focused()
+    // Newcomers may come in above, between two keys.
+    expect(third.index).toBeGreaterThanOrEqual(2)
+    await page.keyboard.press('Enter')
+    await page.locator('.mine li').waitFor()
+    const after: string[] = []
+    for (let i = 0; i < 6; i++) {
+      await page.keyboard.press('Tab')
+      const { name, ring } = await focused()
+      expect(ring, name).toBe(true)
+      after.push(name ?? '')
+    }
+    expect(after).not.toContain('star')
+    expect(after).toContain('goto')
     await page.close()
   })
 
