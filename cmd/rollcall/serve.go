@@ -78,16 +78,12 @@ func serve(c *checked, con *console, log *slog.Logger) error {
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(stop)
 
-	adminListener, err := listen("--admin-listen", c.AdminListen)
-	if err != nil {
-		return err
-	}
-	defer adminListener.Close()
-	listener, err := listen("--listen", c.Listen)
+	listener, adminListener, err := listen(c)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
+	defer adminListener.Close()
 	starting, started := interrupted()
 	n, err := newNode(starting, c, log)
 	started()
@@ -269,26 +265,51 @@ var pageHeaders = map[string]string{
 	"Cross-Origin-Resource-Policy": "same-origin",
 }
 
-// listen opens a listener; flag is where its address came from.
-func listen(flag, address string) (net.Listener, error) {
+// listen opens both listeners. That both ports are taken is told at once: who
+// starts a second server is not to be told of one after the other.
+func listen(c *checked) (main, admin net.Listener, err error) {
 	// Whether a client lives is shown by what it says, and who is silent is sent
 	// away: the kernel need not ask too, at four calls for each connection.
-	c := net.ListenConfig{KeepAlive: -1}
-	l, err := c.Listen(context.Background(), "tcp", address)
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, failed(fmt.Sprintf("%s HOST:0 takes any port that is free; or does a rollcall run already?", flag), "%s %s: something else listens there", flag, address)
-	case errors.Is(err, syscall.EACCES):
-		return nil, failed(fmt.Sprintf("%s with a port of 1024 or more", flag), "%s %s: not allowed to listen there", flag, address)
+	o := net.ListenConfig{KeepAlive: -1}
+	admin, adminErr := o.Listen(context.Background(), "tcp", c.AdminListen)
+	main, mainErr := o.Listen(context.Background(), "tcp", c.Listen)
+	if adminErr == nil && mainErr == nil {
+		return main, admin, nil
 	}
+	for _, l := range []net.Listener{main, admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	switch {
+	case errors.Is(adminErr, syscall.EADDRINUSE) && errors.Is(mainErr, syscall.EADDRINUSE):
+		return nil, nil, failed(fmt.Sprintf("does a rollcall run already? --listen %s --admin-listen %s takes any ports that are free", anyPort(c.Listen), anyPort(c.AdminListen)),
+			"--listen %s and --admin-listen %s: something else listens at both", c.Listen, c.AdminListen)
+	case mainErr != nil:
+		return nil, nil, listenFailure("--listen", c.Listen, mainErr)
+	}
+	return nil, nil, listenFailure("--admin-listen", c.AdminListen, adminErr)
+}
+
+// listenFailure tells why nobody can listen at the address of a flag.
+func listenFailure(flag, address string, err error) *failure {
 	const here = "127.0.0.1:PORT is for this machine alone, and :PORT for all of its addresses"
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return nil, failed(here, "%s %s: the name of the host is not known here", flag, address)
+		return failed(here, "%s %s: the name of the host is not known here", flag, address)
 	}
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return nil, failed(here, "%s %s: this machine has no such address", flag, address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return failed(fmt.Sprintf("does a rollcall run already? %s %s takes any port that is free", flag, anyPort(address)), "%s %s: something else listens there", flag, address)
+	case errors.Is(err, syscall.EACCES):
+		return failed(fmt.Sprintf("%s with a port of 1024 or more", flag), "%s %s: not allowed to listen there", flag, address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return failed(here, "%s %s: this machine has no such address", flag, address)
 	}
-	return nil, failed("", "%s %s: %w", flag, address, err)
+	return failed("", "%s %s: %w", flag, address, err)
+}
+
+// anyPort is an address with whichever port is free.
+func anyPort(address string) string {
+	host, _, _ := net.SplitHostPort(address) // it was one to listen at
+	return net.JoinHostPort(host, "0")
 }

@@ -53,7 +53,7 @@ func certificate(t *testing.T, names ...string) (certFile, keyFile string, pool 
 // serving starts a node by its flags and returns its address.
 func serving(t *testing.T, args ...string) string {
 	t.Helper()
-	c, err := settle(t, nil, "", append(args, "--listen", "127.0.0.1:0")...)
+	c, err := settle(t, nil, "", append(args, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,12 @@ func serving(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.close)
-	l, err := listen("--listen", c.Listen)
+	l, admin, err := listen(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.start(n.main, l)
+	n.start(n.admin, admin)
 	return l.Addr().String()
 }
 
