@@ -126,6 +126,9 @@ func (c *checked) checkStore() error {
 	if err := checkShared(c.Store); err != nil {
 		return err
 	}
+	if c.dev {
+		c.doubts = append(c.doubts, "the text, the crowd and the cable of the demo page are of this server alone, and --store is not: on the page of another server only people and cursors are shared")
+	}
 	if c.State != "" {
 		return wrong("leave --state out: the store keeps who is here", "--state is for --store memory")
 	}

@@ -223,6 +223,20 @@ func TestDevStaysOnThisMachine(t *testing.T) {
 	}
 }
 
+func TestDevSaysWhatIsNotShared(t *testing.T) {
+	for args, want := range map[string]bool{
+		"dev": false, "dev --store redis://h": true, "serve --guests --store redis://h": false,
+	} {
+		c, err := settle(t, nil, "", strings.Fields(args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(c.doubts, "\n"), "of this server alone"); got != want {
+			t.Errorf("%s: says so: %t, want %t", args, got, want)
+		}
+	}
+}
+
 func TestWhoMayComeIn(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	token, err := auth.Mint([]byte(secret), auth.Claims{User: "ana", Rooms: []string{"r"}})
