@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type BrowserContext, chromium } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium } from 'playwright-core'
 
 export const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
@@ -13,6 +13,21 @@ export function newProfile(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true, maxRetries: 10 }) }
 }
 
+const args = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** A browser for contexts of their own, which remember nothing. */
+export function newBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath, args })
+}
+
 /** A browser with a fresh profile; `close` removes it. */
 export async function launch(
   options: object = {},
@@ -21,15 +36,7 @@ export async function launch(
   const context = await chromium.launchPersistentContext(profile.path, {
     executablePath,
     headless: true,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
+    args,
     ...options,
   })
   return {
