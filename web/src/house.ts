@@ -15,6 +15,7 @@ const crowd = 1_000
 /** What the ids of those begin with whom the server brings in. */
 const extra = 'extra-'
 const step = 50
+const number = new Intl.NumberFormat()
 /** The next members are asked for when so much is left to scroll. */
 const aheadPx = 240
 
@@ -77,7 +78,7 @@ export class House {
         this.#render(members)
         this.#state.textContent = loading
           ? 'Loading'
-          : `${members.length} of ${count} are open${nextCursor === null ? '' : '; scroll for more'}`
+          : `${number.format(members.length)} of ${number.format(count)} are open${nextCursor === null ? '' : '; scroll for more'}`
       })
     })
     const stopMembers = room.members.subscribe(() => this.#buttons())
