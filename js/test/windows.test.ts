@@ -191,6 +191,19 @@ describe.each(both)('a page over %s', (transport) => {
   })
 })
 
+test('windows opened at the first sight of a room ask once', async () => {
+  await crowd('r', 8)
+  const room = world.client('ana').enter('r')
+  const stop = room.mode.subscribe((mode) => {
+    if (mode === null) return
+    Promise.resolve().then(() => stop())
+    room.page()
+    room.contacts(['u1'])
+  })
+  await world.pass(1_000)
+  expect([said('page'), said('contacts')].map(({ length }) => length)).toEqual([1, 1])
+})
+
 describe('what a page is told', () => {
   const member = (user: string, since: number, data = {}) => ({
     user,

@@ -26,6 +26,8 @@ interface Part {
   nextCursor: string | null
   /** Numbers the questions; only the answer to the last counts. */
   asked: number
+  /** The stream knows it. */
+  told: boolean
   loading: boolean
   /** What came since the last question: it may be newer than the answer. */
   early: Raw[]
@@ -87,14 +89,17 @@ export class RosterPage {
     this.#closed()
   }
 
-  /** A new stream has no pages. */
+  /** There is a stream to ask, for what it does not know yet. */
   renew(): void {
-    for (const part of [...this.#parts]) this.#load(part)
+    for (const part of this.#parts.filter(({ told }) => !told)) this.#load(part)
   }
 
-  /** What is shown stays; its answers will not come. */
+  /** The next stream has no pages. What is shown stays; its answers will not come. */
   down(): void {
-    for (const part of this.#parts) part.asked++
+    for (const part of this.#parts) {
+      part.asked++
+      part.told = false
+    }
   }
 
   /** Takes a `page` frame in; false if it is of another page. */
@@ -118,6 +123,7 @@ export class RosterPage {
       members: [],
       nextCursor: null,
       asked: 0,
+      told: false,
       loading: false,
       early: [],
     }
@@ -133,6 +139,7 @@ export class RosterPage {
     this.#error = null
     const at = cursor === null ? {} : { cursor }
     const answer = this.#ask({ type: 'page', room: this.#room, page: id, ...at, limit })
+    part.told = answer !== null
     void answer?.then((answer) => {
       if (asked === part.asked && this.#parts.includes(part)) this.#answered(part, answer)
     })

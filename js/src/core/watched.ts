@@ -73,13 +73,14 @@ export class Watched<T, V> {
     }
   }
 
-  /** A new stream watches nobody. */
+  /** There is a stream to ask, if it was not asked already. */
   renew(): void {
-    this.#asked = ''
-    if (this.#callers.size > 0) this.#ask()
+    this.#ask()
   }
 
+  /** The next stream watches nobody. */
   down(): void {
+    this.#asked = ''
     this.#throttle.cancel()
     this.#questions++
   }
