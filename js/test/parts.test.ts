@@ -44,6 +44,24 @@ describe('lazy', () => {
   })
 })
 
+test('what another asks for in the moment in which it comes waits for those before', async () => {
+  const { lazy, arrive } = deferred<number>()
+  const ran: number[] = []
+  const use = (i: number) =>
+    lazy.use(
+      () => ran.push(i),
+      () => {},
+    )
+  use(1)
+  use(2)
+  arrive(7)
+  for (let i = 3; i < 12; i++) {
+    use(i)
+    await Promise.resolve()
+  }
+  expect(ran).toEqual([...ran].sort((a, b) => a - b))
+})
+
 describe('a client', () => {
   const real = { ...parts }
   let world: World
@@ -178,6 +196,51 @@ describe('a client', () => {
       await world.pass(200)
       expect([room.self.get()?.data, room.health.get().stale]).toEqual([{ page: 50 }, false])
       expect(world.server.said.map(({ type }) => type).sort()).toEqual(['join', 'set', 'snapshot'])
+    })
+
+    test.each(['websocket', 'sse'] as const)(
+      'a room that was left or lost meanwhile is never asked for: %s',
+      async (transport) => {
+        const { arrive } = without('upkeep')
+        const client = world.client('ana', { transport })
+        const left = client.enter('r')
+        for (const room of ['s', 't']) client.enter(room)
+        await world.pass()
+        const [connection] = world.server.connections.values()
+        if (connection) world.server.leave(connection, 's', 'kicked')
+        connection?.port?.send([
+          { type: 'diff', room: 'r', prev: 50, version: 51, count: 9 },
+          { type: 'ended', room: 's', reason: 'kicked' },
+        ])
+        await world.pass()
+        left.leave()
+        await world.pass()
+        const before = world.server.said.length
+        arrive()
+        await world.pass(8_000)
+        expect(world.server.said.slice(before)).toEqual([])
+        expect(world.opens.length + world.http.opens.length).toBe(1)
+      },
+    )
+
+    test('what was set, and what was missed, outlives a failure to fetch it', async () => {
+      let asked = 0
+      const fetch = () =>
+        ++asked < 3 ? Promise.reject(new Error('offline')) : Promise.resolve(real.upkeep.value)
+      Object.assign(parts, { upkeep: new Lazy<unknown>(fetch) })
+      const room = world.client('ana').enter('r')
+      await world.pass()
+      room.set({ page: 2 })
+      room.setStatus('away')
+      world.socket.send([{ type: 'diff', room: 'r', prev: 50, version: 51, count: 9 }])
+      await world.pass(100)
+      expect([asked, room.health.get().stale]).toEqual([2, true])
+      // Whoever comes makes the client ask for the code, and no room.
+      world.client('ben').enter('s')
+      world.socket.send([{ type: 'diff', room: 'r', prev: 51, version: 52, count: 9 }])
+      await world.pass(15_000)
+      expect(room.self.get()).toMatchObject({ data: { page: 2 }, status: 'away' })
+      expect(room.health.get().stale).toBe(false)
     })
 
     test('code that does not come is asked for at each beat, and not at each change', async () => {

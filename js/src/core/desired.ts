@@ -12,7 +12,8 @@ export class Desired {
   observe: boolean
   /** Null if there never was any. */
   data: JsonObject | null = null
-  #status: Status | null = null
+  /** Null where it follows the person at the page. */
+  status: Status | null = null
   /** The data that the open stream does not know yet, and the status that it does. */
   change: Omit<SetChange, 'status'> = {}
   told: Status | null = null
@@ -40,12 +41,12 @@ export class Desired {
   /** null hands the status back to the activity of the page. */
   setStatus(status: Status | null): void {
     checkStatus(status)
-    this.#status = status
+    this.status = status
   }
 
   /** The whole, for a new stream: what was waiting to be told is in it. */
   wish(activity: Status): Wish {
-    const status = this.#status ?? activity
+    const status = this.status ?? activity
     this.change = {}
     this.told = status
     return { observe: this.observe, status, data: this.data }

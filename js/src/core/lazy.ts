@@ -13,26 +13,29 @@ export class Lazy<T> {
   }
 
   /** Fetches it, unless it is here. After a failure the next call tries again. */
-  async load(): Promise<T> {
-    return this.value ?? this.renew()
+  load(): Promise<T> {
+    return this.value === null ? this.renew() : Promise.resolve(this.value)
   }
 
   /** Fetches it, in place of what is here. */
   renew(): Promise<T> {
-    this.#fetching ??= this.#renew().finally(() => {
-      this.#fetching = null
-    })
+    if (this.#fetching === null) {
+      const end = () => {
+        this.#fetching = null
+      }
+      this.#fetching = this.#fetch()
+      // Before all who wait for it, and with nobody between it and them.
+      this.#fetching.then((value) => {
+        this.value = value
+        end()
+      }, end)
+    }
     return this.#fetching
   }
 
   /** `fail` is told why it is not here, or what `run` threw when nobody was there any more to catch it. */
   use(run: (value: T) => void, fail: (error: unknown) => void): void {
-    if (this.value === null) this.load().then(run).catch(fail)
+    if (this.value === null) this.renew().then(run).catch(fail)
     else run(this.value)
-  }
-
-  async #renew(): Promise<T> {
-    this.value = await this.#fetch()
-    return this.value
   }
 }

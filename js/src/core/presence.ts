@@ -189,8 +189,10 @@ export class Presence {
     const step = reduce(before, frame, this.environment.now(), isState && asked)
     const { gap } = step
     this.take(step)
-    if (gap !== null) this.use('upkeep', (upkeep) => upkeep.repair(gap))
-    else if (isState || (!asked && (step.roster !== before || frame.type === 'resumed'))) {
+    if (gap !== null) {
+      this.fresh &&= upkeep !== undefined
+      this.use('upkeep', (upkeep) => upkeep.repair(gap))
+    } else if (isState || (!asked && (step.roster !== before || frame.type === 'resumed'))) {
       if (isState) signals?.replaced()
       // A diff that fits proves as much as a snapshot, unless what we hold is already in doubt.
       this.fresh = true
@@ -238,7 +240,7 @@ export class Presence {
 
   /** Sends what a throttled timer has left lying. */
   poke(): void {
-    this.use('upkeep', (upkeep) => upkeep.check())
+    this.use('upkeep', () => this.commit())
     this.#extras.signals?.poke()
     this.#extras.windows?.poke()
   }
@@ -275,9 +277,7 @@ export class Presence {
         const extra: Extras[K] = this.#extras[name] ?? ofRoom(this)
         this.#extras[name] = extra
         fn(extra)
-        if (!late) return
-        this.changed()
-        this.commit()
+        if (late) this.commit()
       },
       (error) => {
         if (name !== 'upkeep') {

@@ -1,5 +1,6 @@
 import type { Presence } from './presence.ts'
 import { type Gap, settle } from './roster.ts'
+import type { SetChange } from './stream.ts'
 import { Throttle } from './throttle.ts'
 import { Timer } from './timer.ts'
 
@@ -31,6 +32,7 @@ export class RoomUpkeep {
     this.#tell = new Throttle(environment, setEveryMs, () => this.#flush())
     this.#repair = new Timer(environment)
     this.#settle = new Timer(environment)
+    this.expect()
   }
 
   /** Tells the stream what changed: data, status. Without one nothing is lost: the next is told the whole. */
@@ -40,12 +42,13 @@ export class RoomUpkeep {
 
   /** The room was joined: unless the state of it comes, it is asked for. */
   expect(): void {
-    if (!this.#presence.fresh) this.#expect(answerMs)
+    const { fresh, told } = this.#presence
+    if (told !== null && !fresh) this.#expect(answerMs)
   }
 
   /** Fetches the state anew, unless it comes by itself or is on its way already. */
   repair(gap: Gap): void {
-    if (this.asked && this.#repair.isSet) return
+    if (this.#presence.told === null || (this.asked && this.#repair.isSet)) return
     const wait = this.#askedAt + askEveryMs - this.#presence.environment.now()
     const ms = Math.max(wait, gap === 'behind' ? behindMs : 0)
     if (ms <= 0) this.#ask()
@@ -65,7 +68,7 @@ export class RoomUpkeep {
 
   /** Does what is due, also where timers are throttled. */
   check(): void {
-    this.#tell.poke()
+    if (this.#news() !== null) this.tell()
     const { roster, fresh, environment } = this.#presence
     // While we are cut off, nobody can tell who came back: the next snapshot decides.
     if (roster.settledAt === null || !fresh) return
@@ -85,35 +88,41 @@ export class RoomUpkeep {
     this.asked = false
   }
 
+  /** What the stream does not know of us, or null. */
+  #news(): SetChange | null {
+    const { connection, desired } = this.#presence
+    const { change, told } = desired
+    const status = desired.status ?? connection.status
+    if (status !== told) return { ...change, status }
+    return change.data === undefined ? null : change
+  }
+
   #flush(): void {
     const { current, connection, desired, room } = this.#presence
-    if (current === null) return
-    const { change, told } = desired
+    const news = this.#news()
+    if (current === null || news === null) return
     // From here on the stream knows the whole.
-    const { status } = desired.wish(connection.status)
-    if (change.data === undefined && status === told) return
+    desired.wish(connection.status)
     void current
-      .ask({ type: 'set', room, ...change, ...(status === told ? {} : { status }) })
+      .ask({ type: 'set', room, ...news })
       .then((answer) => this.#presence.answered(current, answer))
   }
 
   #ask(): void {
-    const { connection, environment, room } = this.#presence
-    const { stream } = connection
-    if (stream === null) return
+    const { connection, environment, room, told } = this.#presence
+    if (told === null) return
     this.asked = true
     this.#askedAt = environment.now()
     this.#presence.fresh = false
-    if (stream.tell({ type: 'snapshot', room })) this.#expect(answerMs)
+    if (told.tell({ type: 'snapshot', room })) this.#expect(answerMs)
     else connection.reopen()
   }
 
   #expect(ms: number): void {
     this.#repair.set(ms, () => {
-      const { connection, entered } = this.#presence
-      const { stream } = connection
+      const { entered, told } = this.#presence
       // A join that was refused for now, or never answered, is made again; else only the state is missing.
-      if (stream !== null && !entered) void this.#presence.join(stream, true)
+      if (told !== null && !entered) void this.#presence.join(told, true)
       else this.#ask()
     })
   }
