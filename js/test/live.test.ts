@@ -87,6 +87,19 @@ describe('a real server', { timeout: 30_000 }, () => {
     expect(users(room)).toEqual(['ana', 'watcher'])
   })
 
+  test.each(both)('a room left while the stream is lost is left when it is back: %s', async (transport) => {
+    const [id, other] = [newRoom(), newRoom()]
+    const watcher = newClient('watcher').enter(id)
+    const client = newClient('ana', { transport })
+    const [room, stays] = [client.enter(id), client.enter(other)]
+    await eventually(() => users(watcher)).toEqual(['ana', 'watcher'])
+    await cut(client)
+    room.leave()
+    await eventually(() => stays.health.get().stale).toBe(false)
+    await eventually(() => users(watcher)).toEqual(['watcher'])
+    expect(users(stays)).toEqual(['ana'])
+  })
+
   test.each(both)('several rooms, one entered later, one left: %s', async (transport) => {
     const [a, b, c] = [newRoom(), newRoom(), newRoom()]
     const client = newClient('ana', { transport })

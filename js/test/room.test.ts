@@ -147,6 +147,23 @@ describe('A15: nobody flickers', () => {
     expect(users(room)).toEqual(['ana'])
     expect(events.filter((event) => !event.startsWith('update'))).toEqual(['leave bob active'])
   })
+
+  test('the end of the settling shows with the next beat where timers are throttled', async () => {
+    const room = world.client('ana').enter('r')
+    const bob = world.client('bob')
+    bob.enter('r')
+    await world.pass(6_000)
+    world.server.options.settlingMs = 5_000
+    world.server.restart()
+    bob.close()
+    await world.pass(300)
+    expect(users(room)).toEqual(['ana', 'bob'])
+    // What was set fires once more, and sets nothing anew.
+    world.stalled = true
+    world.socket.send(world.server.state('r'))
+    await world.pass(20_000)
+    expect(users(room)).toEqual(['ana'])
+  })
 })
 
 describe('gaps', () => {
@@ -174,6 +191,21 @@ describe('gaps', () => {
     expect(url.searchParams.has('since')).toBe(false)
     expect(headers).not.toHaveProperty('Last-Event-ID')
     expect(room.health.get().stale).toBe(false)
+  })
+
+  test('SSE: what another room was told in the same moment shows at once', async () => {
+    const client = world.client('ana', { transport: 'sse' })
+    const [room, other] = [client.enter('r'), client.enter('s')]
+    await world.pass()
+    const { version } = world.server.room('s')
+    const ben = { user: 'ben', info: {}, status: 'active', connections: 1, since: 1, data: {} }
+    world.http.down = true
+    world.http.newest.send([
+      { type: 'diff', room: 's', prev: version, version: version + 1, count: 2, join: [ben] },
+      gap,
+    ])
+    await world.pass(100)
+    expect([room, other].map(users)).toEqual([['ana'], ['ana', 'ben']])
   })
 
   test('a server that is wrong for ever is not asked more than about once a second', async () => {

@@ -104,16 +104,17 @@ export function createClient(options: ClientOptions, environment: Environment): 
       rooms.set(room, presence)
       presence.entries++
       const entry = newRoom(presence, () => {
-        opened.delete(entry.leave)
+        opened.delete(leave)
         // Only the last entry leaves the room.
         if (--presence.entries > 0) return
-        const { ended } = presence
         rooms.delete(room)
+        // Before anybody hears of it, who may enter anew.
+        if (!presence.ended) connection.leave(room)
         presence.close()
-        if (!ended) connection.stream?.tell({ type: 'leave', room })
         rest()
       })
-      opened.add(entry.leave)
+      const { leave } = entry
+      opened.add(leave)
       if (presence.want(observe)) connection.join([presence], false)
       else presence.changed()
       wake()

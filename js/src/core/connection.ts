@@ -57,6 +57,8 @@ export class Connection {
   readonly token: Lazy<string | null>
   /** The rooms that were entered, by name. */
   readonly rooms = new Map<string, Presence>()
+  /** Rooms that were left while there was no stream to tell: the next one may be in there. */
+  readonly left = new Set<string>()
   /** Those who are watched beside the rooms; null before the first of them. */
   online: OnlineUsers | null = null
   attempt: Attempt | null = null
@@ -97,9 +99,10 @@ export class Connection {
 
   start(): void {
     this.error = null
-    this.state.set('connecting')
-    void this.open()
-    this.#upkeep?.start()
+    this.#set('connecting', () => {
+      this.#upkeep?.start()
+      void this.open()
+    })
     if (parts.upkeep.value !== null) this.#keep(() => {})
   }
 
@@ -124,12 +127,16 @@ export class Connection {
     if (more) this.reopen()
   }
 
+  /** Says that a room was left. */
+  leave(room: string): void {
+    if (!this.stream?.tell({ type: 'leave', room })) this.left.add(room)
+  }
+
   /** A new stream for the same connection, at once: the old one cannot bring what is wanted. */
   reopen(): void {
     if (this.stream === null) return
     this.drop('cut')
-    this.down()
-    void this.open()
+    this.down(() => void this.open())
   }
 
   async open(): Promise<void> {
@@ -184,20 +191,20 @@ export class Connection {
     const { attempt } = this
     this.drop('cut')
     this.#lost = cause
-    if (this.#upkeep === null) {
-      this.down()
-      // What keeps its code away may well be what ended the attempt.
-      this.openIn(againMs * (1 + this.options.environment.random()))
-    }
+    // What keeps its code away may well be what ended the attempt.
+    if (this.#upkeep === null) this.down(() => this.openIn(againMs * (1 + this.options.environment.random())))
     this.#keep((upkeep) => {
       // Of several that waited for a judgement the last one counts.
       if (this.attempt === null && this.#lost === cause) upkeep.lost(attempt, cause)
     })
   }
 
-  /** The state while there is no stream. */
-  down(): void {
-    this.#set(this.who === null ? 'connecting' : 'reconnecting', () => this.#down(null))
+  /** The state while there is no stream. `next` is the way to another: whoever hears of the state may end it. */
+  down(next?: () => void): void {
+    this.#set(this.who === null ? 'connecting' : 'reconnecting', () => {
+      next?.()
+      this.#down(null)
+    })
   }
 
   /** Gives up. */
@@ -259,11 +266,12 @@ export class Connection {
         }
       }
       // We may have been stopped or opened anew: what follows belongs to a past attempt.
-      if (this.attempt !== attempt) return
+      if (this.attempt !== attempt) break
     }
+    commit()
+    if (this.attempt !== attempt) return
     // Its code is fetched beside the first picture; if it cannot be had, the next beat tries again.
     this.#keep((upkeep) => upkeep.heard())
-    commit()
     // A beat may be all that comes in a hidden tab: what a throttled timer left lying goes now.
     if (touched.size > 0) return
     this.online?.poke()

@@ -202,6 +202,8 @@ class SseStream implements Stream {
       this.#connection = frame.connection
       this.#resume = frame.resume
     }
+    // To enter there again is a call of its own.
+    if (frame.type === 'ended') this.#named.delete(frame.room)
     if (frame.type === 'beat') void this.#answerBeat(frame.fields)
     this.#frames.push(frame)
   }

@@ -90,8 +90,10 @@ export class Upkeep {
   }
 
   ready(): void {
-    const { stream, who } = this.#connection
+    const { left, rooms, stream, who } = this.#connection
     if (stream === null || who === null) return
+    for (const room of left) if (!rooms.has(room)) this.#connection.leave(room)
+    left.clear()
     this.#readyAt = this.#connection.options.environment.now()
     this.#notBefore = 0
     this.#choice.worked(stream.transport)
@@ -135,8 +137,7 @@ export class Upkeep {
       this.#renewed = false
     }
     if (ending.verdict === 'handover') {
-      connection.down()
-      void connection.open()
+      connection.down(() => void connection.open())
       return
     }
     const renews = ending.verdict === 'token' && this.#renews && !this.#renewed
@@ -158,9 +159,10 @@ export class Upkeep {
     this.#notBefore = ending.afterMs === null ? 0 : now + ending.afterMs
     // A hidden page may get its timers once a minute, longer than a lease: there the first try goes at once.
     const atOnce = this.#failures++ === 0 && now >= this.#notBefore && environment.page?.document.hidden
-    connection.down()
-    if (atOnce) void connection.open()
-    else connection.openIn(delay)
+    connection.down(() => {
+      if (atOnce) void connection.open()
+      else connection.openIn(delay)
+    })
   }
 
   /** The page goes away, perhaps into the back-forward cache: say so, and keep what is needed to return. */
