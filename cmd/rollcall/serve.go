@@ -101,7 +101,7 @@ func serve(c *checked, con *console, log *slog.Logger) error {
 		scheme = "https"
 	}
 	if c.dev {
-		con.say("open %s://%s in two browser windows and watch them meet", scheme, listener.Addr())
+		con.say("open %s://%s in a browser, and there \"Open as another guest\"; two tabs alone are one guest", scheme, listener.Addr())
 	}
 	con.say("listening on %s://%s", scheme, listener.Addr())
 
