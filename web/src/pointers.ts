@@ -51,11 +51,12 @@ export class Pointers {
       const member = room.members.get().find((member) => member.user === user)
       paint(mark, user, member?.info ?? {})
       const name = member === undefined ? user : nameOf(member)
-      const label = mark.lastElementChild
-      if (label !== null && label.textContent !== name) label.textContent = name
+      const label = mark.lastElementChild as HTMLElement
+      if (label.textContent !== name) label.textContent = name
       // What others say is not to be trusted: a pointer never leaves the field.
       const left = Math.min(1, Math.max(0, x)) * width
       const top = Math.min(this.#field.clientHeight, Math.max(0, y))
+      mark.toggleAttribute('data-left', left + mark.offsetWidth > width)
       mark.style.translate = `${left}px ${top}px`
       mark.style.opacity = String(opacity)
     }

@@ -129,6 +129,26 @@ describe('the page of rollcall dev', { timeout: 90_000 }, () => {
     await Promise.all([ana.close(), ben.close()])
   })
 
+  test('the name of a pointer stays on the page, at its right edge too', async () => {
+    const room = newRoom()
+    const [ana, ben] = await Promise.all([open(room, 'ana'), open(room, 'maximilian-the-very-long-name')])
+    const { x, y, width } = (await ben.locator('main').boundingBox()) ?? { x: 0, y: 0, width: 0 }
+    for (const at of [20, width / 2, width - 2]) {
+      await ben.mouse.move(x + at, y + 40)
+      const inside = () =>
+        ana.evaluate((at) => {
+          const [arrow, label, field] = ['.cursor i', '.cursor bdi', 'main'].map((name) =>
+            document.querySelector(name)?.getBoundingClientRect(),
+          )
+          if (arrow === undefined || label === undefined || field === undefined) return false
+          const there = Math.abs(arrow.left - field.left - at) < 2
+          return there && label.left >= field.left && label.right <= field.right && label.width > 50
+        }, at)
+      await expect.poll(inside, { message: `at ${at}` }).toBe(true)
+    }
+    await Promise.all([ana.close(), ben.close()])
+  })
+
   test('what is done to Robin keeps its promise: left, closed, reloaded, cut off, crashed', async () => {
     const page = await open(newRoom(), 'ana')
     const button = (name: string) => page.locator(`[data-break=${name}]:enabled`)
