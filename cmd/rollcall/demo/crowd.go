@@ -8,26 +8,33 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	maxCrowd   = 1_000
+	maxCrowds  = 4 // each in a room of its own
 	crowdStays = 10 * time.Minute
 	// Every so often one of the crowd goes and comes back, and one changes.
 	crowdMoves = 400 * time.Millisecond
 )
 
-// crowd are invented members of one room. They come and go by the same API that
+// crowds are invented members of some rooms. They come and go by the same API that
 // everybody else has: leases without a stream. Safe for concurrent use.
-type crowd struct {
+type crowds struct {
 	api http.Handler // static after Handler.Serve
 
-	mu      sync.Mutex
-	room    string             // guarded by mu
-	stop    context.CancelFunc // guarded by mu; nil if there is no crowd
-	stopped chan struct{}      // guarded by mu; closed by the crowd's goroutine when everybody has left
+	mu  sync.Mutex
+	all []crowd // guarded by mu; the oldest first, one a room
+}
+
+// crowd is who was brought into one room.
+type crowd struct {
+	room    string
+	stop    context.CancelFunc
+	stopped chan struct{} // closed by the crowd's goroutine when everybody has left
 }
 
 // extra is one of the crowd. Owned by the crowd's goroutine.
@@ -36,43 +43,56 @@ type extra struct {
 	connection, resume string // empty while away
 }
 
-// start brings n members into a room; who was there before, leaves. It returns
-// when all are in.
-func (c *crowd) start(room string, n int) error {
+// start brings n members into a room; the crowd that was there before leaves, and
+// the oldest one if there are too many. It returns when all are in.
+func (c *crowds) start(room string, n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.end()
+	c.end(room)
+	if len(c.all) == maxCrowds {
+		c.end(c.all[0].room)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), crowdStays)
-	c.room, c.stop, c.stopped = room, cancel, make(chan struct{})
+	stopped := make(chan struct{})
+	c.all = append(c.all, crowd{room, cancel, stopped})
 	in := make(chan error, 1)
-	go func(stopped chan<- struct{}) {
+	go func() {
 		defer close(stopped)
 		c.live(ctx, room, n, in)
-	}(c.stopped)
+	}()
 	return <-in
 }
 
-// leave ends the crowd of a room, if that is where it is.
-func (c *crowd) leave(room string) {
+// leave ends the crowd of a room, if it has one.
+func (c *crowds) leave(room string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.room == room {
-		c.end()
+	c.end(room)
+}
+
+// close ends all of them.
+func (c *crowds) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.all) > 0 {
+		c.end(c.all[0].room)
 	}
 }
 
-// end makes everybody leave and waits for it. The caller holds mu.
-func (c *crowd) end() {
-	if c.stop == nil {
-		return
+// end makes the crowd of a room leave and waits for it. The caller holds mu.
+func (c *crowds) end(room string) {
+	for i, one := range c.all {
+		if one.room == room {
+			one.stop()
+			<-one.stopped
+			c.all = slices.Delete(c.all, i, i+1)
+			return
+		}
 	}
-	c.stop()
-	<-c.stopped
-	c.stop = nil
 }
 
 // live is the life of a crowd. in is told when all are there.
-func (c *crowd) live(ctx context.Context, room string, n int, in chan<- error) {
+func (c *crowds) live(ctx context.Context, room string, n int, in chan<- error) {
 	all := make([]extra, n)
 	for i := range all {
 		// The page knows them by the beginning of their ids.
@@ -113,7 +133,7 @@ func (c *crowd) live(ctx context.Context, room string, n int, in chan<- error) {
 	}
 }
 
-func (c *crowd) come(room string, e *extra) error {
+func (c *crowds) come(room string, e *extra) error {
 	var granted struct{ Connection, Resume string }
 	query := url.Values{"user": {e.user}, "name": {e.name}}.Encode()
 	body := map[string]any{"ttlMs": crowdStays.Milliseconds(), "status": someStatus()}
@@ -124,11 +144,11 @@ func (c *crowd) come(room string, e *extra) error {
 	return nil
 }
 
-func (c *crowd) set(room string, e *extra) {
+func (c *crowds) set(room string, e *extra) {
 	c.call("PATCH", roomPath(room, e.connection), e.resume, map[string]any{"status": someStatus()}, nil)
 }
 
-func (c *crowd) depart(room string, e *extra) {
+func (c *crowds) depart(room string, e *extra) {
 	if e.connection == "" {
 		return
 	}
@@ -145,7 +165,7 @@ func roomPath(room, connection string) string {
 }
 
 // call makes one call of the API, without a socket. into may be nil.
-func (c *crowd) call(method, path, resume string, body, into any) error {
+func (c *crowds) call(method, path, resume string, body, into any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return err

@@ -176,8 +176,21 @@ func TestACrowdComesWholeAndGoesWhole(t *testing.T) {
 	if a.count() < 290 {
 		t.Errorf("a crowd elsewhere was sent away, and %d are in", a.count())
 	}
-	if ask(h, "POST", "/demo/crowd?room=other", `{"count":20}`); a.count() > 20 {
-		t.Errorf("there are two crowds: %d", a.count())
+	// Each room has one of its own, until there are too many: then the oldest goes.
+	for i := range maxCrowds - 1 {
+		ask(h, "POST", fmt.Sprintf("/demo/crowd?room=other-%d", i), `{"count":20}`)
+	}
+	if a.count() < 340 {
+		t.Errorf("a crowd elsewhere took the first one away, and %d are in", a.count())
+	}
+	if ask(h, "POST", "/demo/crowd?room=one-more", `{"count":20}`); a.count() > maxCrowds*20 {
+		t.Errorf("there are more than %d crowds: %d are in", maxCrowds, a.count())
+	}
+	if ask(h, "POST", "/demo/crowd?room=one-more", `{"count":40}`); a.count() > maxCrowds*20+20 {
+		t.Errorf("a room has two crowds: %d are in", a.count())
+	}
+	if ask(h, "POST", "/demo/crowd?room=one-more", `{"count":0}`); a.count() > (maxCrowds-1)*20 {
+		t.Errorf("a crowd that was sent home stays: %d are in", a.count())
 	}
 	h.Close()
 	if a.count() != 0 {

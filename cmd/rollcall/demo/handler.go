@@ -7,14 +7,14 @@ import (
 
 // Handler serves /demo/. Serve is called before the first request.
 type Handler struct {
-	mux   *http.ServeMux
-	crowd *crowd
-	links *links
+	mux    *http.ServeMux
+	crowds *crowds
+	links  *links
 }
 
 // New has no texts and no crowd yet.
 func New() *Handler {
-	h := &Handler{mux: http.NewServeMux(), crowd: new(crowd), links: &links{conns: make(map[string]net.Conn)}}
+	h := &Handler{mux: http.NewServeMux(), crowds: new(crowds), links: &links{conns: make(map[string]net.Conn)}}
 	t := &texts{known: make(map[string]*kept)}
 	h.mux.HandleFunc("GET /demo/text", t.read)
 	h.mux.HandleFunc("POST /demo/text", t.write)
@@ -26,16 +26,12 @@ func New() *Handler {
 // Serve says which API the crowd comes in by, and returns it with links that can
 // be cut.
 func (h *Handler) Serve(api http.Handler) http.Handler {
-	h.crowd.api = api
+	h.crowds.api = api
 	return h.links.watch(api)
 }
 
-// Close makes the crowd leave.
-func (h *Handler) Close() {
-	h.crowd.mu.Lock()
-	defer h.crowd.mu.Unlock()
-	h.crowd.end()
-}
+// Close makes every crowd leave.
+func (h *Handler) Close() { h.crowds.close() }
 
 // ServeHTTP answers the page. Pages of other sites are not answered.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +44,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveCrowd answers POST /demo/crowd?room=R with {count}: so many invented
-// members are in the room, 0 to 1,000, and in no other.
+// members are in the room, 0 to 1,000. At most four rooms have a crowd: the oldest
+// one leaves.
 func (h *Handler) serveCrowd(w http.ResponseWriter, r *http.Request) {
 	room, ok := roomOf(w, r)
 	if !ok {
@@ -63,8 +60,8 @@ func (h *Handler) serveCrowd(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if body.Count == 0 {
-		h.crowd.leave(room)
-	} else if err := h.crowd.start(room, body.Count); err != nil {
+		h.crowds.leave(room)
+	} else if err := h.crowds.start(room, body.Count); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
