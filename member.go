@@ -1,6 +1,9 @@
 package rollcall
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Member is a user with at least one live lease in a room: listed once, whatever
 // the number of tabs. A published Member is immutable and may be shared.
@@ -30,6 +33,8 @@ type ConnectionState struct {
 	Connection ConnectionID
 	Status     Status
 	Data       json.RawMessage
+	// TTL is how long its lease runs from the moment of the evidence, to a microsecond.
+	TTL time.Duration
 }
 
 // Reason is why a lease ended, or why a member left: the reason of the last

@@ -89,7 +89,7 @@ func sameButConnections(a, b *Member) bool {
 func (u *user) states() []ConnectionState {
 	states := make([]ConnectionState, len(u.leases))
 	for i, l := range u.leases {
-		states[i] = ConnectionState{Connection: l.connection, Status: l.status, Data: l.data}
+		states[i] = ConnectionState{Connection: l.connection, Status: l.status, Data: l.data, TTL: l.ttl}
 	}
 	return states
 }

@@ -160,6 +160,12 @@ func (c *connection) subLocked(id rollcall.RoomID) *sub {
 // tell: a grant that waits for the store counts.
 func (s *sub) leased() bool { return s.lease.Generation != 0 || s.waiting }
 
+// unsureLocked reports whether the connection may hold a lease in a room without this
+// node knowing of it: its own node has ended, and no stream has found out.
+func (c *connection) unsureLocked(room rollcall.RoomID) bool {
+	return c.findLocked(room) == nil && (c.elsewhere || c.moved && !c.found && c.stream == nil)
+}
+
 // leasesLocked is the number of leases that the connection holds.
 func (c *connection) leasesLocked() int {
 	n := 0

@@ -115,8 +115,13 @@ func (c *connection) stateElsewhere(ctx context.Context, s *sub, granted rollcal
 	if known || granted.Generation == 0 {
 		return nil
 	}
+	return c.stateIn(ctx, granted.Room)
+}
+
+// stateIn is what the connection has in a room, as the store knows it; nil if nothing.
+func (c *connection) stateIn(ctx context.Context, room rollcall.RoomID) *rollcall.ConnectionState {
 	a, err := c.h.query(ctx, rollcall.Query{
-		Want: rollcall.WantUsers, Room: granted.Room, Users: []rollcall.UserID{c.user}, States: true,
+		Want: rollcall.WantUsers, Room: room, Users: []rollcall.UserID{c.user}, States: true,
 	})
 	if err != nil {
 		return nil

@@ -156,10 +156,18 @@ func twoNodes(t *testing.T) (one, two *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, err := auth.NewKeys(auth.SecretKey("", []byte(testSecret)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := auth.NewJWT(auth.JWTOptions{Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var nodes []*world
 	for _, name := range []string{"one", "two"} {
 		s, err := New(Options{
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Chain(servers, auth.Guests{}),
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Auth: auth.Chain(servers, tokens, auth.Guests{}),
 			Store: half{p}, Secret: []byte("0123456789abcdef"), NodeID: name,
 		})
 		if err != nil {
@@ -169,6 +177,15 @@ func twoNodes(t *testing.T) (one, two *world) {
 		nodes = append(nodes, &world{t: t, h: s.h, m: m, s: s})
 	}
 	return nodes[0], nodes[1]
+}
+
+// dies ends a node of two without a word.
+func (w *world) dies() {
+	p := w.h.store.(half).pair
+	p.mu.Lock()
+	delete(p.hears, w.h.node)
+	p.mu.Unlock()
+	w.s.Close()
 }
 
 // resume is the secret of the stream.

@@ -445,9 +445,9 @@ func (s *stream) showLaterLocked() {
 	}
 }
 
-// sign makes the resume secret of a stream.
+// sign makes the resume secret of a stream. Called with c.mu held.
 func (h *hub) sign(c *connection, stream uint64) string {
 	return h.signer.Sign(auth.Resume{
-		Connection: c.id, User: c.user, Node: h.node, Stream: stream, Epoch: string(h.epoch()),
+		Connection: c.id, User: c.user, Node: h.node, Stream: stream, Epoch: string(h.epoch()), Expires: c.identity.Expires,
 	})
 }

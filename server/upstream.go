@@ -155,7 +155,7 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.mu.Lock()
 	identity, gone := c.identity, c.gone
-	there := c.findLocked(room) != nil || c.elsewhere
+	there := c.findLocked(room) != nil || c.unsureLocked(room)
 	c.mu.Unlock()
 	if gone {
 		return rollcall.Errorf(rollcall.CodeGone, "the connection has ended")
@@ -172,18 +172,25 @@ func (s *Server) putLease(w http.ResponseWriter, r *http.Request) error {
 // newer is the identity of a token that was sent along with the resume secret and
 // lasts longer than the one that the connection came with; nil if there is none.
 func (s *Server) newer(r *http.Request, c *connection) *auth.Identity {
+	c.mu.Lock()
+	gone, expires := c.gone, c.identity.Expires
+	c.mu.Unlock()
+	if gone {
+		return nil
+	}
+	return s.later(r, c.user, expires)
+}
+
+// later is the identity of the user by a token that was sent along and lasts longer
+// than to an end; nil if there is none, or no end.
+func (s *Server) later(r *http.Request, user rollcall.UserID, expires time.Time) *auth.Identity {
 	credentials := auth.CredentialsOf(r)
-	if credentials.From != auth.Header && credentials.From != auth.Query {
+	if expires.IsZero() || credentials.From != auth.Header && credentials.From != auth.Query {
 		return nil
 	}
 	id, err := s.o.Auth.Authenticate(r.Context(), credentials)
-	if err != nil || id.Server() || id.User != c.user {
+	if err != nil || id.Server() || id.User != user || !id.Expires.After(expires) {
 		return nil // refused before, if it is to be refused
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone || id.Expires.IsZero() || c.identity.Expires.IsZero() || !id.Expires.After(c.identity.Expires) {
-		return nil
 	}
 	return id
 }
@@ -243,8 +250,9 @@ func (s *Server) leaseHolder(r *http.Request, req *wire.LeaseRequest) (*connecti
 }
 
 // adopt takes over a connection whose node has ended, also if it was this one in an
-// earlier life; nil if it is known here, or no other node can have had it. Its info
-// stays as the store has it.
+// earlier life; nil if it is known here, or no other node can have had it. Its token is
+// the one that was sent along, if that is a later one than its secret was given under;
+// of that one nothing is known but when it ends, and its info stays as the store has it.
 func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 	if !s.h.shared {
 		return nil, nil
@@ -253,9 +261,15 @@ func (s *Server) adopt(r *http.Request, fromBody string) (*connection, error) {
 	if err != nil || s.h.connections.get(resume.Connection) != nil {
 		return nil, err
 	}
-	id := &auth.Identity{User: resume.User}
+	id := &auth.Identity{User: resume.User, Expires: resume.Expires}
+	if later := s.later(r, resume.User, resume.Expires); later != nil && !later.Hidden {
+		id = later
+	}
 	if refused := s.h.control.check(r.Context(), id); refused != nil {
 		return nil, refused // it may be of before or after: a new stream tells
+	}
+	if !id.Expires.IsZero() && time.Since(id.Expires) > tokenLinger {
+		return nil, rollcall.Errorf(rollcall.CodeGone, "the node of the connection and its token have ended; open it anew")
 	}
 	c := s.h.newConnection(resume.Connection, id)
 	c.elsewhere, c.moved = true, true
@@ -308,9 +322,7 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 		c.settleLocked()
 		return errEstimate
 	}
-	c.mu.Lock()
-	ttl := s.ttl(body, c.findLocked(room))
-	c.mu.Unlock()
+	ttl := s.ttl(r.Context(), c, room, body)
 	e := entry{room: room, status: body.Status, data: body.Data, info: body.Info, ttl: ttl}
 	c.mu.Lock()
 	stream := c.stream != nil
@@ -322,7 +334,8 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 		e.ttl = 0 // its stream renews it
 	}
 	c.entering = true
-	e.resume = c.elsewhere
+	e.resume = c.unsureLocked(room)
+	another := !c.elsewhere && c.identity.Can(room, auth.Presence)
 	c.elsewhere = false
 	c.mu.Unlock()
 	var sub *sub
@@ -330,6 +343,10 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	if stream {
 		sub, refused = c.enter(r.Context(), e)
 	} else {
+		sub, refused = c.grant(r.Context(), e)
+	}
+	if refused != nil && refused.Code == rollcall.CodeGone && e.resume && (another || s.fromServer(r)) {
+		e.resume = false
 		sub, refused = c.grant(r.Context(), e)
 	}
 	c.mu.Lock()
@@ -359,16 +376,28 @@ func (s *Server) grantLease(w http.ResponseWriter, r *http.Request, c *connectio
 	return nil
 }
 
-// ttl is how long a lease without a stream runs: as asked for, or as it did.
-func (s *Server) ttl(req *wire.LeaseRequest, held *sub) time.Duration {
-	switch {
-	case req.HasTTL:
-	case held != nil && held.lease.TTL != 0:
-		return held.lease.TTL
-	default:
+// ttl is how long a lease without a stream runs: as asked for, or as it did, here or at
+// a node that has ended. Called with c.op held.
+func (s *Server) ttl(ctx context.Context, c *connection, room rollcall.RoomID, req *wire.LeaseRequest) time.Duration {
+	if req.HasTTL {
+		return min(max(req.TTL, s.o.Limits.MinTTL), s.o.Limits.MaxTTL)
+	}
+	var ran time.Duration
+	c.mu.Lock()
+	held, unsure := c.findLocked(room), c.unsureLocked(room)
+	if held != nil {
+		ran = held.lease.TTL
+	}
+	c.mu.Unlock()
+	if unsure {
+		if there := c.stateIn(ctx, room); there != nil {
+			ran = there.TTL
+		}
+	}
+	if ran == 0 {
 		return s.o.Timing.Lease
 	}
-	return min(max(req.TTL, s.o.Limits.MinTTL), s.o.Limits.MaxTTL)
+	return ran
 }
 
 // patchLease is PATCH /v1/rooms/{room}/connections/{connection}.

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
 	"sync"
+	"time"
 
 	"rollcall"
 )
@@ -32,14 +34,16 @@ type Resume struct {
 	Node       string // the node that had the stream
 	Stream     uint64 // the stream of the connection, by the node's count
 	Epoch      string // the life of the node, or of the store, in which that count is meant; may be ""
+	// Expires is the end of the token under which it was given, to a second; zero: none.
+	Expires time.Time
 }
 
 const (
 	resumeLayout = 1 // the first byte, of what follows
 	resumeMAC    = 16
-	// maxResume is the longest signed form, in characters: five fields with
+	// maxResume is the longest signed form, in characters: six fields with
 	// their lengths.
-	maxResume = (1 + 4*(2+rollcall.MaxID) + binary.MaxVarintLen64 + resumeMAC + 2) / 3 * 4
+	maxResume = (1 + 4*(2+rollcall.MaxID) + binary.MaxVarintLen64 + 9 + resumeMAC + 2) / 3 * 4
 )
 
 // MinSignerSecret is the shortest secret that a [Signer] should have, in bytes.
@@ -85,6 +89,9 @@ func (s *Signer) Sign(r Resume) string {
 	b = appendText(b, r.Node)
 	b = binary.AppendUvarint(b, r.Stream)
 	b = appendText(b, r.Epoch)
+	if at := r.Expires.Unix(); !r.Expires.IsZero() && at > 0 {
+		b = binary.AppendUvarint(b, uint64(at))
+	}
 	b = s.appendMAC(b, b)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -154,8 +161,16 @@ func parseResume(b []byte) (Resume, error) {
 	}
 	r.Stream, b = stream, b[used:]
 	r.Epoch = text()
-	if err != nil || len(b) != 0 {
+	if err != nil {
+		return Resume{}, err
+	}
+	if len(b) == 0 {
+		return r, nil
+	}
+	at, used := binary.Uvarint(b)
+	if used != len(b) || at == 0 || at > math.MaxInt64 {
 		return Resume{}, errLayout
 	}
+	r.Expires = time.Unix(int64(at), 0)
 	return r, nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -23,7 +24,7 @@ func newSigner(t testing.TB, secret []byte) *Signer {
 }
 
 func usual() Resume {
-	return Resume{Connection: NewConnectionID(), User: "user-12345", Node: "node-7f3a", Stream: 12345, Epoch: "k3m5n7"}
+	return Resume{Connection: NewConnectionID(), User: "user-12345", Node: "node-7f3a", Stream: 12345, Epoch: "k3m5n7", Expires: time.Unix(1764500000, 0)}
 }
 
 func TestAnyNodeWithTheSecretVerifies(t *testing.T) {
@@ -51,7 +52,10 @@ func TestResumeCarriesAnyBytes(t *testing.T) {
 		return string(rapid.SliceOfN(rapid.Byte(), 0, rollcall.MaxID).Draw(t, "bytes"))
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		want := Resume{rollcall.ConnectionID(text.Draw(t, "connection")), rollcall.UserID(text.Draw(t, "user")), text.Draw(t, "node"), rapid.Uint64().Draw(t, "stream"), text.Draw(t, "epoch")}
+		want := Resume{rollcall.ConnectionID(text.Draw(t, "connection")), rollcall.UserID(text.Draw(t, "user")), text.Draw(t, "node"), rapid.Uint64().Draw(t, "stream"), text.Draw(t, "epoch"), time.Time{}}
+		if at := rapid.Int64Min(0).Draw(t, "expires"); at > 0 {
+			want.Expires = time.Unix(at, 0)
+		}
 		signed := s.Sign(want)
 		got, err := s.Verify(signed)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -62,7 +66,7 @@ func TestResumeCarriesAnyBytes(t *testing.T) {
 		}
 	})
 	long := strings.Repeat("x", rollcall.MaxID)
-	longest := s.Sign(Resume{rollcall.ConnectionID(long), rollcall.UserID(long), long, math.MaxUint64, long})
+	longest := s.Sign(Resume{rollcall.ConnectionID(long), rollcall.UserID(long), long, math.MaxUint64, long, time.Unix(math.MaxInt64, 0)})
 	if _, err := s.Verify(longest); err != nil || len(longest) != maxResume {
 		t.Errorf("the longest has %d characters of %d: %v", len(longest), maxResume, err)
 	}
@@ -74,7 +78,7 @@ func TestIdsCannotPoseAsTwoFields(t *testing.T) {
 	for _, r := range []Resume{
 		{Connection: "k|1", User: "admin"}, {Connection: "k", User: "1|admin"}, {Connection: "k|1|admin"}, {User: "k|1|admin"},
 		{Connection: "a", User: "b"}, {Connection: "ab"}, {User: "ab"}, {Connection: "a", Node: "b"}, {Connection: "a", Epoch: "b"},
-		{Connection: "a\x01b"}, {Connection: "a", User: "\x01b"}, {Stream: 1}, {Stream: 256}, {},
+		{Connection: "a\x01b"}, {Connection: "a", User: "\x01b"}, {Stream: 1}, {Stream: 256}, {Expires: time.Unix(1, 0)}, {Epoch: "\x01"}, {},
 	} {
 		signed := s.Sign(r)
 		if other, ok := seen[signed]; ok {
@@ -117,7 +121,7 @@ func TestGarbageIsNoResume(t *testing.T) {
 // Whatever is signed, reading it does not break, even if it is not our layout.
 func TestSignedGarbageIsNoResume(t *testing.T) {
 	s := newSigner(t, secret)
-	for _, body := range []string{"", "\x01", "\x01\x00\x00\x00", "\x01\x00\x00\x00\x00", "\x01\xff", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\x05ab", "\x02\x00\x00\x00\x00\x00", "\x01\x00\x00\x00\x00\x00\x00"} {
+	for _, body := range []string{"", "\x01", "\x01\x00\x00\x00", "\x01\x00\x00\x00\x00", "\x01\xff", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\x05ab", "\x02\x00\x00\x00\x00\x00", "\x01\x00\x00\x00\x00\x00\x00", "\x01\x00\x00\x00\x00\x00\x01\x01", "\x01\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
 		if r, err := s.Verify(base64.RawURLEncoding.EncodeToString(s.appendMAC([]byte(body), []byte(body)))); err == nil {
 			t.Errorf("%q: got %+v", body, r)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -219,6 +220,7 @@ type record struct {
 
 type recordLease struct {
 	connection  rollcall.ConnectionID
+	ttl         time.Duration
 	status      rollcall.Status
 	data        json.RawMessage
 	dataVersion rollcall.Version
@@ -236,7 +238,8 @@ func decodeRecord(user, b string) (*record, error) {
 	for k := r.list(1 << 16); k > 0; k-- {
 		w := r.fields(7)
 		l := recordLease{connection: rollcall.ConnectionID(r.text())}
-		r.skip(2)
+		r.skip(1)
+		l.ttl = time.Duration(r.number()) * time.Microsecond
 		l.status, l.data = rollcall.Status(r.number()), r.object()
 		l.dataVersion, l.closing = rollcall.Version(r.number()), r.number() != 0
 		r.skip(w - 7)
@@ -272,7 +275,7 @@ func (rec *record) states() []rollcall.ConnectionState {
 	states := make([]rollcall.ConnectionState, len(rec.leases))
 	for i := range rec.leases {
 		l := &rec.leases[i]
-		states[i] = rollcall.ConnectionState{Connection: l.connection, Status: l.status, Data: l.data}
+		states[i] = rollcall.ConnectionState{Connection: l.connection, Status: l.status, Data: l.data, TTL: l.ttl}
 	}
 	return states
 }

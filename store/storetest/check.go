@@ -127,8 +127,8 @@ func (w *World) checkStates(room rollcall.RoomID, a *rollcall.Answer, i int) {
 		w.fail(fmt.Errorf("%d connections of %q, want %d", len(a.States[i]), a.Members[i].User, len(want)))
 	}
 	for _, s := range a.States[i] {
-		if o := want[s.Connection]; s.Status != o.Status || string(s.Data) != string(o.Data) {
-			w.fail(fmt.Errorf("connection %q of %q: %s %s, want %s %s", s.Connection, a.Members[i].User, s.Status, s.Data, o.Status, o.Data))
+		if o := want[s.Connection]; s.Status != o.Status || string(s.Data) != string(o.Data) || (s.TTL-o.TTL).Abs() >= time.Microsecond {
+			w.fail(fmt.Errorf("connection %q of %q: %s %s %v, want %s %s %v", s.Connection, a.Members[i].User, s.Status, s.Data, s.TTL, o.Status, o.Data, o.TTL))
 		}
 	}
 }

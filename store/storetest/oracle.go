@@ -179,7 +179,7 @@ func (o *Oracle) Members(room rollcall.RoomID) []*rollcall.Member {
 func (o *Oracle) States(room rollcall.RoomID, user rollcall.UserID) map[rollcall.ConnectionID]rollcall.ConnectionState {
 	states := make(map[rollcall.ConnectionID]rollcall.ConnectionState)
 	for _, c := range o.claimsOf(room, user) {
-		states[c.lease.Connection] = rollcall.ConnectionState{Connection: c.lease.Connection, Status: c.status, Data: c.data}
+		states[c.lease.Connection] = rollcall.ConnectionState{Connection: c.lease.Connection, Status: c.status, Data: c.data, TTL: c.ttl}
 	}
 	return states
 }
