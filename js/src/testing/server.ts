@@ -73,6 +73,9 @@ interface FakeRoom {
 /** The time of a signal that names none; a selection lives as long as its connection is here. */
 const lastingMs: Record<string, number> = { typing: 5_000, selection: Number.POSITIVE_INFINITY }
 
+/** How long the signals of a connection that comes back go on unless they are said again. */
+const againMs = 2_000
+
 const ranks = ['away', 'idle', 'active']
 
 export class FakeServer {
@@ -134,6 +137,12 @@ export class FakeServer {
     if (connection.grace) clearTimeout(connection.grace)
     connection.grace = null
     connection.watching = new Watching()
+    // Signals belong to the stream: who comes back says them again.
+    for (const { signals } of this.rooms.values()) {
+      for (const signal of signals.values()) {
+        if (signal.connection === connection.id) signal.endsAt = Math.min(signal.endsAt, Date.now() + againMs)
+      }
+    }
     connection.port = port
     connection.resume = `${connection.id}.${++this.#serial}.secret`
     connection.evidenceAt = Date.now()
