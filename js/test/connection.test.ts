@@ -343,6 +343,52 @@ describe('transports', () => {
       expect(calls[0]).toBe('DELETE ')
       expect([world.users('a'), world.users('b')]).toEqual([[], ['ana']])
     })
+
+    test('is said again with a beat, as what was set is in a while, where a call did not get through', async () => {
+      const client = world.client('ana', { transport: 'sse' })
+      const [left, stays] = [client.enter('a'), client.enter('b')]
+      await world.pass(100)
+      world.http.down = true
+      left.leave()
+      stays.set({ x: 1 })
+      stays.setStatus('idle')
+      await world.pass(1_000)
+      world.http.down = false
+      expect([world.users('a'), client.connection.get()]).toEqual([['ana'], 'connected'])
+      await world.pass(9_000)
+      expect(world.users('a')).toEqual([])
+      expect(stays.self.get()).toMatchObject({ data: { x: 1 }, status: 'idle' })
+      expect(world.http.streams).toHaveLength(1)
+    })
+  })
+
+  test.each([false, true])(
+    'what is left on a dying WebSocket is left on the next; again to observe: %s',
+    async (again) => {
+      const client = world.client('ana')
+      const room = client.enter('a')
+      client.enter('b')
+      await world.pass(100)
+      world.socket.cut = true
+      room.leave()
+      if (again) client.enter('a', { observe: true })
+      await world.pass(20_000)
+      expect(world.sockets).toHaveLength(2)
+      expect([world.users('a'), world.users('b')]).toEqual([[], ['ana']])
+    },
+  )
+
+  test('keys that were removed while a stream was opened anew do not live on beside an observed room', async () => {
+    const client = world.client('ana', { transport: 'sse' })
+    const room = client.enter('a', { data: { old: 1 } })
+    client.enter('b', { observe: true })
+    await world.pass(100)
+    world.http.newest.end(0, null)
+    room.set({ fresh: 1 }, { replace: true })
+    await world.pass(100)
+    room.set({ more: 1 })
+    await world.pass(1_000)
+    expect(room.self.get()?.data).toEqual({ fresh: 1, more: 1 })
   })
 })
 

@@ -255,6 +255,19 @@ describe('a client', () => {
       expect(asked).toBeLessThan(10)
     })
 
+    test('a stream that died while it could not be fetched is found out', async () => {
+      let asked = 0
+      const fetch = () =>
+        ++asked < 4 ? Promise.reject(new Error('offline')) : Promise.resolve(real.upkeep.value)
+      Object.assign(parts, { upkeep: new Lazy<unknown>(fetch) })
+      const client = world.client('ana')
+      client.enter('r')
+      await world.pass()
+      world.socket.cut = true
+      await world.pass(25_000)
+      expect([client.connection.get(), world.sockets.length]).toEqual(['connected', 2])
+    })
+
     test('comes back by itself', async () => {
       const { fail } = without('upkeep')
       world.refuse = [1006, 1006]

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { decodeFrames, type RosterFrame } from '../src/core/frame.ts'
-import { emptyRoster, type Roster, reduce, settle } from '../src/core/roster.ts'
+import { settle } from '../src/core/roomupkeep.ts'
+import { emptyRoster, type Roster, reduce } from '../src/core/roster.ts'
 
 const ana = { user: 'ana', info: { name: 'Ana' }, status: 'active', connections: 1, since: 1, data: {} }
 const bob = { user: 'bob', info: { name: 'Bob' }, status: 'active', connections: 1, since: 2, data: {} }

@@ -57,7 +57,7 @@ export class Connection {
   readonly token: Lazy<string | null>
   /** The rooms that were entered, by name. */
   readonly rooms = new Map<string, Presence>()
-  /** Rooms that were left while there was no stream to tell: the next one may be in there. */
+  /** Rooms that were left, as far as the server has not said that it knows. */
   readonly left = new Set<string>()
   /** Those who are watched beside the rooms; null before the first of them. */
   online: OnlineUsers | null = null
@@ -103,7 +103,7 @@ export class Connection {
       this.#upkeep?.start()
       void this.open()
     })
-    if (parts.upkeep.value !== null) this.#keep(() => {})
+    if (parts.upkeep.value !== null) this.#keep()
   }
 
   /** Ends everything. `initial`: nothing to do for now; `disconnected`: for good. */
@@ -127,9 +127,10 @@ export class Connection {
     if (more) this.reopen()
   }
 
-  /** Says that a room was left. */
+  /** Says that a room was left, and again on the next stream unless the answer came. */
   leave(room: string): void {
-    if (!this.stream?.tell({ type: 'leave', room })) this.left.add(room)
+    this.left.add(room)
+    void this.stream?.ask({ type: 'leave', room }).then(({ ok }) => ok && this.left.delete(room))
   }
 
   /** A new stream for the same connection, at once: the old one cannot bring what is wanted. */
@@ -298,7 +299,7 @@ export class Connection {
   }
 
   /** Hands over the upkeep, once its code is here, unless nothing is left to keep. */
-  #keep(fn: (upkeep: Upkeep) => void): void {
+  #keep(fn?: (upkeep: Upkeep) => void): void {
     parts.upkeep.use(
       ({ Upkeep }) => {
         if (!this.isWanted) return
@@ -306,9 +307,12 @@ export class Connection {
           this.#upkeep = new Upkeep(this)
           this.#upkeep.start()
         }
-        fn(this.#upkeep)
+        fn?.(this.#upkeep)
       },
-      () => {},
+      () => {
+        // Of a stream that is dead nothing comes that would ask for it again.
+        if (this.stream !== null) this.#timer.set(againMs, () => this.#keep())
+      },
     )
   }
 

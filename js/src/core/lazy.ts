@@ -13,8 +13,8 @@ export class Lazy<T> {
   }
 
   /** Fetches it, unless it is here. After a failure the next call tries again. */
-  load(): Promise<T> {
-    return this.value === null ? this.renew() : Promise.resolve(this.value)
+  async load(): Promise<T> {
+    return this.value ?? this.renew()
   }
 
   /** Fetches it, in place of what is here. */

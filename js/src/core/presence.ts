@@ -190,7 +190,7 @@ export class Presence {
     const { gap } = step
     this.take(step)
     if (gap !== null) {
-      this.fresh &&= upkeep !== undefined
+      if (!upkeep) this.fresh = false
       this.use('upkeep', (upkeep) => upkeep.repair(gap))
     } else if (isState || (!asked && (step.roster !== before || frame.type === 'resumed'))) {
       if (isState) signals?.replaced()
@@ -238,11 +238,11 @@ export class Presence {
     for (const tell of tells) tell?.()
   }
 
-  /** Sends what a throttled timer has left lying. */
+  /** Does what a throttled timer has left lying. */
   poke(): void {
-    this.use('upkeep', () => this.commit())
-    this.#extras.signals?.poke()
-    this.#extras.windows?.poke()
+    this.use('upkeep', () => {
+      for (const extra of Object.values(this.#extras)) extra.poke()
+    })
   }
 
   setStore(store: 'ok' | 'degraded', staleMs: number): void {

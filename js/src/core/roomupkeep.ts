@@ -1,5 +1,5 @@
 import type { Presence } from './presence.ts'
-import { type Gap, settle } from './roster.ts'
+import { change, type Gap, type Roster, type Step } from './roster.ts'
 import type { SetChange } from './stream.ts'
 import { Throttle } from './throttle.ts'
 import { Timer } from './timer.ts'
@@ -24,6 +24,7 @@ export class RoomUpkeep {
   readonly #tell: Throttle
   readonly #repair: Timer
   readonly #settle: Timer
+  readonly #again: Timer
   #askedAt = Number.NEGATIVE_INFINITY
 
   constructor(presence: Presence) {
@@ -32,6 +33,7 @@ export class RoomUpkeep {
     this.#tell = new Throttle(environment, setEveryMs, () => this.#flush())
     this.#repair = new Timer(environment)
     this.#settle = new Timer(environment)
+    this.#again = new Timer(environment)
     this.expect()
   }
 
@@ -77,10 +79,15 @@ export class RoomUpkeep {
     else if (!this.#settle.isSet) this.#settle.set(left, () => this.#presence.commit())
   }
 
+  poke(): void {
+    this.#presence.commit()
+  }
+
   down(): void {
     this.#tell.cancel()
     this.#repair.clear()
     this.#settle.clear()
+    this.#again.clear()
   }
 
   clear(): void {
@@ -103,9 +110,20 @@ export class RoomUpkeep {
     if (current === null || news === null) return
     // From here on the stream knows the whole.
     desired.wish(connection.status)
-    void current
-      .ask({ type: 'set', room, ...news })
-      .then((answer) => this.#presence.answered(current, answer))
+    void current.ask({ type: 'set', room, ...news }).then((answer) => {
+      this.#presence.answered(current, answer)
+      // An event stream may live on where a call did not get through.
+      if (!answer.ok && answer.error.retry && current === this.#presence.current)
+        this.#again.set(answerMs, () => this.#retell())
+    })
+  }
+
+  /** Tells the whole again. */
+  #retell(): void {
+    const { desired } = this.#presence
+    if (desired.data !== null) desired.change = { data: desired.data, replace: true }
+    desired.told = null
+    this.tell()
   }
 
   #ask(): void {
@@ -126,4 +144,12 @@ export class RoomUpkeep {
       else this.#ask()
     })
   }
+}
+
+/** The settling is over: drops the members that did not come back in time. */
+export function settle(roster: Roster): Step {
+  return change(
+    { ...roster, settledAt: null },
+    roster.list.filter(({ stale }) => stale),
+  )
 }

@@ -85,14 +85,6 @@ export function reduce(roster: Roster, frame: RosterFrame, now: number, asked = 
   }
 }
 
-/** The settling is over: drops the members that did not come back in time. */
-export function settle(roster: Roster): Step {
-  return change(
-    { ...roster, settledAt: null },
-    roster.list.filter(({ stale }) => stale),
-  )
-}
-
 function replace(roster: Roster, frame: StateFrame, now: number): Step {
   const said = new Set(frame.members.map(({ user }) => user))
   const missing = roster.list.filter(({ user }) => !said.has(user))
@@ -114,7 +106,7 @@ function replace(roster: Roster, frame: StateFrame, now: number): Step {
 }
 
 /** Changes the members, and notes what is new in that: a mark that comes or goes is not. */
-function change(
+export function change(
   roster: Roster,
   leave: readonly { readonly user: string; readonly reason?: LeaveReason | null }[],
   join: readonly Member[] = [],

@@ -38,7 +38,10 @@ class SseStream implements Stream {
   readonly #abort: { readonly signal: unknown; abort(): void }
   readonly #parser: EventParser
   readonly #named = new Map<string, Entry>()
-  readonly #leaving = new Set<string>()
+  /** Rooms that were left and are yet to be said, each with who is told the answer. */
+  readonly #leaving = new Map<string, (answer: Answer) => void>()
+  /** Rooms that are being entered in two steps: what is set meanwhile comes after. */
+  readonly #entering = new Map<string, Promise<Answer>>()
   readonly #observing: boolean
   readonly #single: Entry | null
   #connection = ''
@@ -66,14 +69,23 @@ class SseStream implements Stream {
     return this.#named.has(entry.room) || !entry.wish.observe
   }
 
-  async join(entry: Entry, _resumed: boolean): Promise<Answer> {
+  async join(entry: Entry, resumed: boolean): Promise<Answer> {
     const { room, wish } = entry
     const named = this.#named.get(room)
     this.#named.set(room, entry)
     this.#sayLeft()
     if (wish.observe) return fine
     const whole = { status: wish.status, ...(wish.data === null ? {} : { data: wish.data }) }
-    if (named === undefined || this.#observing) return this.#call('PUT', this.#place(room), whole)
+    if (named === undefined || this.#observing) {
+      const place = this.#place(room)
+      if (!resumed || wish.data === null) return this.#call('PUT', place, whole)
+      // A known connection merges what it is given into what it has, so keys we removed would live on.
+      const entering = this.#call('PUT', place, { status: wish.status }).then((answer) =>
+        answer.ok ? this.#call('PATCH', place, { ...whole, replace: true }) : answer,
+      )
+      this.#entering.set(room, entering)
+      return entering.finally(() => this.#entering.delete(room))
+    }
     const said = named.wish.status === this.#status() && named.wish.status === wish.status
     const dataSaid = wish.data === null || (this.#saysData() && named.wish.data === wish.data)
     if (said && dataSaid) return fine
@@ -87,13 +99,18 @@ class SseStream implements Stream {
     const { type, room = '', page, ...fields } = first
     const place = this.#place(room)
     switch (type) {
-      case 'set':
-        return this.#call('PATCH', place, fields)
+      case 'set': {
+        const entering = this.#entering.get(room)
+        const set = () => this.#call('PATCH', place, fields)
+        return entering === undefined ? set() : entering.then(set)
+      }
       case 'leave':
         this.#named.delete(room)
-        // A moment later: an end of the stream that follows says it too.
-        this.#leaving.add(room)
-        return Promise.resolve(fine).finally(() => this.#sayLeft())
+        return new Promise((resolve) => {
+          this.#leaving.set(room, resolve)
+          // A moment later: an end of the stream that follows says it too.
+          void Promise.resolve().then(() => this.#sayLeft())
+        })
       case 'signal': {
         const signals = messages.map(({ type: _, room: __, ...signal }) => signal)
         return this.#call('POST', [...place, 'signals'], signals.length === 1 ? fields : signals)
@@ -111,9 +128,15 @@ class SseStream implements Stream {
     }
   }
 
-  /** What was left has been said before anything else is. */
+  /** What was left is said before anything else is, and with the next beat if it did not get through. */
   #sayLeft(): void {
-    for (const room of this.#leaving) void this.#call('DELETE', this.#place(room), null)
+    for (const [room, resolve] of this.#leaving) {
+      void this.#call('DELETE', this.#place(room), null).then((answer) => {
+        const again = !answer.ok && answer.error.retry && !this.#ended && !this.#named.has(room)
+        if (again) this.#leaving.set(room, resolve)
+        else resolve(answer)
+      })
+    }
     this.#leaving.clear()
   }
 
@@ -204,7 +227,10 @@ class SseStream implements Stream {
     }
     // To enter there again is a call of its own.
     if (frame.type === 'ended') this.#named.delete(frame.room)
-    if (frame.type === 'beat') void this.#answerBeat(frame.fields)
+    if (frame.type === 'beat') {
+      void this.#answerBeat(frame.fields)
+      this.#sayLeft()
+    }
     this.#frames.push(frame)
   }
 

@@ -87,13 +87,17 @@ export class Upkeep {
     this.#following?.abort()
     this.#following = null
     this.#activity.stop()
+    this.#connection.left.clear()
   }
 
   ready(): void {
     const { left, rooms, stream, who } = this.#connection
     if (stream === null || who === null) return
-    for (const room of left) if (!rooms.has(room)) this.#connection.leave(room)
-    left.clear()
+    for (const room of left) {
+      // A member is one still, where it came back meanwhile; to observe, it has to leave first.
+      if (rooms.get(room)?.desired.observe === false) left.delete(room)
+      else this.#connection.leave(room)
+    }
     this.#readyAt = this.#connection.options.environment.now()
     this.#notBefore = 0
     this.#choice.worked(stream.transport)
