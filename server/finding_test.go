@@ -278,3 +278,27 @@ func TestWhoIsTurnedAwayKeepsWhatItsURLDoesNotName(t *testing.T) {
 		two.wantHere(map[rollcall.RoomID]int{"lobby": 0, "kitchen": 0})
 	})
 }
+
+// A room that could not be found is left all the same, by who says so.
+func TestWhatCannotBeFoundIsLeftAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := twoNodes(t)
+		p := one.h.store.(half).pair
+		ana := one.arrive("ana", lobby, nil)
+		tab := one.arrive("bob", []rollcall.RoomID{"kitchen"}, nil)
+		ana.puts("kitchen", `{}`)
+		p.blind = true
+		back := two.returns(ana, lobby, nil)
+		back.st.c.mu.Lock()
+		resume := two.h.sign(back.st.c, back.st.no)
+		back.st.c.mu.Unlock()
+		if code, body := two.ask("DELETE", "/v1/rooms/kitchen/connections/"+string(ana.st.c.id), resume, ""); code != http.StatusNoContent {
+			t.Fatalf("DELETE: %d %s", code, body)
+		}
+		two.wantHere(map[rollcall.RoomID]int{"lobby": 1, "kitchen": 1})
+		p.blind = false
+		back = two.returns(back, lobby, nil)
+		live(time.Second, back, tab)
+		two.wantHere(map[rollcall.RoomID]int{"lobby": 1, "kitchen": 1})
+	})
+}

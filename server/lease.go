@@ -252,12 +252,11 @@ func (s *sub) opFor(kind rollcall.OpKind) rollcall.Op {
 // is not is no error. Called with c.op held.
 func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Error {
 	c.mu.Lock()
-	s := c.findLocked(id)
-	var op rollcall.Op
-	leased := false
-	if s != nil {
-		op, leased = s.opFor(rollcall.OpEnd), s.leased()
-		op.Reason = rollcall.ReasonLeft
+	// What it holds there by another node ends too, if this one has yet to find out.
+	leased := c.moved && !c.found
+	op := rollcall.Op{Kind: rollcall.OpEnd, Room: id, User: c.user, Connection: c.id, Reason: rollcall.ReasonLeft}
+	if s := c.findLocked(id); s != nil {
+		op.Generation, leased = s.lease.Generation, leased || s.leased()
 		s.lease, s.waiting = rollcall.Lease{}, false // the news of its end is no news
 		c.dropLocked(s)
 	}
@@ -268,7 +267,7 @@ func (c *connection) leave(ctx context.Context, id rollcall.RoomID) *rollcall.Er
 	switch _, err := c.h.apply(ctx, op); {
 	case err == nil || err.Code == rollcall.CodeGone:
 	case err.Code == rollcall.CodeUnavailable:
-		s.keeper().owe([]rollcall.Op{op})
+		c.h.keeperOf(rollcall.PartitionOf(id)).owe([]rollcall.Op{op})
 	case op.Generation == 0:
 	default:
 		return err

@@ -41,10 +41,19 @@ type simStore struct {
 	mu     sync.Mutex
 	nodes  []*simNode                  // Guarded by mu.
 	latest [rollcall.Partitions]uint64 // Guarded by mu. The newest frame.
+	grants map[simGrant]*store.Memory  // Guarded by mu. Where each lease was granted.
 }
 
+type simGrant struct {
+	room       rollcall.RoomID
+	connection rollcall.ConnectionID
+	generation rollcall.Generation
+}
+
+func grantOf(l *rollcall.Lease) simGrant { return simGrant{l.Room, l.Connection, l.Generation} }
+
 func newSimStore(modes rollcall.Modes) *simStore {
-	s := &simStore{modes: modes}
+	s := &simStore{modes: modes, grants: make(map[simGrant]*store.Memory)}
 	s.remember(store.NewMemory(store.MemoryOptions{Settled: true, Modes: modes}))
 	return s
 }
@@ -117,22 +126,37 @@ func (n *simNode) Apply(ctx context.Context, ops []rollcall.Op) ([]rollcall.Resu
 	if n.cut.Load() {
 		return nil, errCut
 	}
-	return n.s.memory.Load().Apply(ctx, ops)
+	m := n.s.memory.Load()
+	results, err := m.Apply(ctx, ops)
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	for i := range results {
+		if l := &results[i].Lease; l.Generation != 0 {
+			n.s.grants[grantOf(l)] = m
+		}
+	}
+	return results, err
 }
 
 func (n *simNode) Renew(ctx context.Context, renewals []rollcall.Renewal) error {
 	if n.cut.Load() {
 		return errCut
 	}
-	// By name, since a lease may be of a memory that is no more.
+	// Of a memory that is no more a lease has the name alone.
+	m := n.s.memory.Load()
 	named := make([]rollcall.Renewal, len(renewals))
+	n.s.mu.Lock()
 	for i := range renewals {
 		l := renewals[i].Lease
-		named[i] = rollcall.Renewal{Age: renewals[i].Age, Lease: &rollcall.Lease{
-			Room: l.Room, User: l.User, Connection: l.Connection, Generation: l.Generation, TTL: l.TTL,
-		}}
+		named[i] = renewals[i]
+		if n.s.grants[grantOf(l)] != m {
+			named[i].Lease = &rollcall.Lease{
+				Room: l.Room, User: l.User, Connection: l.Connection, Generation: l.Generation, TTL: l.TTL,
+			}
+		}
 	}
-	err := n.s.memory.Load().Renew(ctx, named)
+	n.s.mu.Unlock()
+	err := m.Renew(ctx, named)
 	for i := range renewals {
 		renewals[i].Outcome, renewals[i].Reason = named[i].Outcome, named[i].Reason
 	}
@@ -267,6 +291,7 @@ type simulation struct {
 	clients map[string]*simClient
 	next    int
 	mortals map[string]bool // who may be shown leaving
+	forgot  time.Time       // when the store last did
 }
 
 // simClient is a user with one connection, who follows the lobby strictly.
@@ -339,8 +364,8 @@ func (s *simulation) connect(c *simClient) {
 	})
 	c.resume = c.c.st.resume
 	c.window = simWindow{}
-	if c.annex == yes && s.nodes[c.node].cut.Load() {
-		c.annex = either
+	if s.nodes[c.node].cut.Load() {
+		c.annex = either // it cannot be found, and what the node held before is taken for granted
 	}
 	if s.rand.IntN(2) == 0 {
 		s.lookAround(c)
@@ -361,7 +386,9 @@ func (s *simulation) cross(c *simClient) {
 		c.annex = yes
 	} else {
 		refused = conn.leave(s.t.Context(), "annex")
-		c.annex = no
+		if c.annex = no; time.Since(s.forgot) < time.Minute {
+			c.annex = either // a node that held it before may bring it back while the store settles
+		}
 	}
 	if refused != nil {
 		s.t.Errorf("%s: %v", c.name, refused)
@@ -495,6 +522,7 @@ func (s *simulation) step() {
 		}
 	case n < 63 && s.rand.IntN(4) == 0:
 		s.store.forget()
+		s.forgot = time.Now()
 		for _, c := range s.clients {
 			c.annex = either
 		}
