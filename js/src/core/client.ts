@@ -95,8 +95,8 @@ export function createClient(options: ClientOptions, environment: Environment): 
     enter(room, options = {}) {
       check()
       checkId(room, 'room')
-      checkStatus(options.status)
       const { data, status, observe = false } = options
+      checkStatus(status)
       const presence = rooms.get(room) ?? new Presence(room, observe, connection)
       // Checked before anything is entered: a call that throws leaves nothing behind.
       if (data !== undefined && !observe) presence.set(data, false)

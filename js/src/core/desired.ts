@@ -8,13 +8,13 @@ import type { SetChange, Wish } from './stream.ts'
  * told is gathered as one change, in which the newest value of a key wins.
  */
 export class Desired {
-  /** Written here alone, as `data` is. */
+  /** Written here alone, as `data` and `status` are. */
   observe: boolean
   /** Null if there never was any. */
   data: JsonObject | null = null
   /** Null where it follows the person at the page. */
   status: Status | null = null
-  /** The data that the open stream does not know yet, and the status that it does. */
+  /** The data that the open stream does not know yet, and the status that it does: all of it told, once `wish` was read. */
   change: Omit<SetChange, 'status'> = {}
   told: Status | null = null
 

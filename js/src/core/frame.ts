@@ -8,7 +8,7 @@ import { isStatus, type Json, type JsonObject, type LeaveReason, type Member, ty
 
 export type Mode = 'full' | 'counts'
 
-export interface Leave {
+interface Leave {
   readonly user: string
   readonly reason: LeaveReason | null
 }
@@ -84,7 +84,7 @@ const shapes = {
 
 type Shapes = typeof shapes
 type Type = keyof Shapes
-export type FrameOf<T extends Type> = T extends Type
+type FrameOf<T extends Type> = T extends Type
   ? { readonly type: T } & {
       readonly [F in keyof Shapes[T]]: Shapes[T][F] extends Read<infer V> ? V : never
     }
@@ -93,9 +93,9 @@ export type FrameOf<T extends Type> = T extends Type
 export type Frame = FrameOf<Type>
 export type ReadyFrame = FrameOf<'ready'>
 export type StateFrame = FrameOf<'snapshot' | 'mode'>
-export type ResumedFrame = FrameOf<'resumed'>
-export type DiffFrame = FrameOf<'diff'>
-export type CountFrame = FrameOf<'count'>
+type ResumedFrame = FrameOf<'resumed'>
+type DiffFrame = FrameOf<'diff'>
+type CountFrame = FrameOf<'count'>
 export type UnreadFrame = FrameOf<'signals' | 'page' | 'contacts'>
 /** Frames that change what is known of one room. */
 export type RosterFrame = StateFrame | ResumedFrame | DiffFrame | CountFrame

@@ -132,8 +132,8 @@ export class RoomUpkeep {
     this.asked = true
     this.#askedAt = environment.now()
     this.#presence.fresh = false
-    if (told.tell({ type: 'snapshot', room })) this.#expect(answerMs)
-    else connection.reopen()
+    this.#expect(answerMs)
+    if (!told.tell({ type: 'snapshot', room })) connection.reopen()
   }
 
   #expect(ms: number): void {

@@ -35,7 +35,7 @@ export interface SignalOptions {
 }
 
 /** What goes out. */
-export interface SignalChange extends SignalOptions {
+interface SignalChange extends SignalOptions {
   readonly kind: string
   readonly data: Json
 }
