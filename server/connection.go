@@ -94,8 +94,8 @@ type view struct {
 	mode    rollcall.Mode    // that the client was told
 	count   int              // counts mode, or an observer of the number: what it was told
 	sampled int              // counts mode: the sample that it was told
-	looked  rollcall.Version // counts mode: the number has nothing new up to there
 	told    instant          // and when
+	looked  instant          // counts mode: the last fan-out of the number that it was looked at for
 	// What it was told of the signals; nothing yet if not signalled.
 	signals   rollcall.SignalTick
 	signalled bool

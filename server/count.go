@@ -20,6 +20,8 @@ func (s *stream) appendCount(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	case now.sub(v.told) < r.settings.Modes.Every:
 		h.pulse.again(s.c)
 		return b, deliveries
+	case v.epoch != epoch: // a count does not tell it
+		b = s.append(b, wire.EventSnapshot, r.appendCountsLocked(nil, n, nil))
 	default:
 		b = s.append(b, wire.EventCount, r.appendCountLocked(nil, n, nil))
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -12,14 +13,18 @@ import (
 
 	"rollcall"
 	"rollcall/server/auth"
+	"rollcall/server/transport"
+	"rollcall/wire"
 )
 
 // forgetfulWorld is a node on a store that can lose its memory.
-func forgetfulWorld(t *testing.T) (*world, *simStore) {
+func forgetfulWorld(t *testing.T, modes rollcall.Modes) (*world, *simStore) {
 	t.Helper()
-	s := newSimStore(rollcall.DefaultModes())
+	s := newSimStore(modes)
 	n := &simNode{s: s, done: make(chan struct{}), rand: rand.New(rand.NewPCG(1, 1)), calm: true}
-	server, err := New(Options{Store: n, Auth: auth.Guests{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	server, err := New(Options{
+		Store: n, Auth: auth.Guests{}, Modes: modes, NodeID: "one", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +39,7 @@ func forgetfulWorld(t *testing.T) (*world, *simStore) {
 // has noticed.
 func TestASetAfterTheStoreHasForgottenIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, s := forgetfulWorld(t)
+		w, s := forgetfulWorld(t, rollcall.DefaultModes())
 		ana := w.arrive("ana", lobby, nil)
 		live(time.Second, ana)
 		resume, path := ana.resume(), "/v1/rooms/lobby/connections/"+string(ana.st.c.id)
@@ -66,4 +71,106 @@ func TestASetBringsNoEndedLeaseBack(t *testing.T) {
 			t.Errorf("here: %q, want eve", here)
 		}
 	})
+}
+
+// settlingCrowd is a room in counts mode while its store, which has lost its memory,
+// settles. It has three members with streams here, and three of another node, which has
+// noticed first. The seventh was dee, whose node has died: she is not in the new memory,
+// and counted until it has settled. During live all the others live.
+func settlingCrowd(t *testing.T, check func(w *world, ana *client, live func(time.Duration))) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := forgetfulWorld(t, rollcall.Modes{Above: 2, Below: 1, Every: time.Second})
+		all := []*client{w.arrive("ana", lobby, nil), w.arrive("ben", lobby, nil), w.arrive("cid", lobby, nil)}
+		living := func(d time.Duration) { live(d, all...) }
+		w.m = s.memory.Load()
+		w.admit("lobby", "gus", "hal", "ivy", "dee")
+		living(3 * time.Second)
+		s.forget()
+		w.m = s.memory.Load()
+		w.admit("lobby", "gus", "hal", "ivy")
+		living(10 * time.Second)
+		if _, _, n := all[0].holdsNumber(); n != 7 {
+			t.Errorf("a number of %d is shown while the store settles, want 7", n)
+		}
+		check(w, all[0], living)
+	})
+}
+
+// numberAlone asks for nothing but the number.
+func numberAlone(a *arrival) { a.rooms[0].counts, a.rooms[0].observe = true, true }
+
+// holdsNumber is what a client holds of a room in counts mode by what it was told since
+// the last call.
+func (c *client) holdsNumber() (epoch rollcall.Epoch, version rollcall.Version, count int) {
+	c.w.t.Helper()
+	var held struct {
+		Epoch   rollcall.Epoch
+		Version rollcall.Version
+		Count   int
+	}
+	for _, e := range c.eventsOf("snapshot", "mode", "count") {
+		_, data, _ := strings.Cut(e, " ")
+		if err := json.Unmarshal([]byte(data), &held); err != nil {
+			c.w.t.Fatal(err)
+		}
+	}
+	return held.Epoch, held.Version, held.Count
+}
+
+// Nothing changes in the room when the store has settled, but the number does.
+func TestTheNumberFallsOnceTheStoreHasSettled(t *testing.T) {
+	settlingCrowd(t, func(w *world, ana *client, live func(time.Duration)) {
+		badge := w.arrive("badge", lobby, numberAlone)
+		if _, _, n := badge.holdsNumber(); n != 7 {
+			w.t.Errorf("badge was told of %d, want 7", n)
+		}
+		for range 3 {
+			live(9 * time.Second)
+			badge.answer()
+		}
+		for _, c := range []*client{ana, badge} {
+			if _, _, n := c.holdsNumber(); n != 6 {
+				w.t.Errorf("%s was told of %d in the end, want 6", c.st.c.user, n)
+			}
+		}
+	})
+}
+
+// A number that was told while the store settled is not that of its version: a client
+// that comes back with it afterwards is told the true one.
+func TestANumberOfBeforeTheStoreHadSettledIsNotCurrent(t *testing.T) {
+	for name, ask := range map[string]func(*arrival){
+		"viewer": func(a *arrival) { a.rooms[0].observe = true },
+		"number": numberAlone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			settlingCrowd(t, func(w *world, _ *client, live func(time.Duration)) {
+				oda := w.arrive("oda", lobby, ask)
+				w.admit("lobby", "eve", "fay")
+				live(2 * time.Second)
+				fit := w.arrive("fit", lobby, ask) // is told a number that is true
+				w.dismiss("lobby", "eve", "fay")
+				live(2 * time.Second)
+				seen := make(map[string]wire.Since)
+				for _, c := range []*client{oda, fit} {
+					epoch, version, n := c.holdsNumber()
+					if n != 7 {
+						t.Errorf("%s was told of %d, want 7", c.st.c.user, n)
+					}
+					seen[string(c.st.c.user)] = wire.Since{Epoch: epoch, Version: version}
+					c.ends(transport.Cut)
+				}
+				live(30 * time.Second)
+				for user, since := range seen {
+					back := w.arrive(user, lobby, func(a *arrival) {
+						ask(a)
+						a.last.since = since
+					})
+					if _, _, n := back.holdsNumber(); n != 6 {
+						t.Errorf("%s was told of %d when it was back, want 6", user, n)
+					}
+				}
+			})
+		})
+	}
 }

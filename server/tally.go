@@ -74,19 +74,26 @@ func (r *room) modeLocked() rollcall.Mode {
 // positionLocked is the epoch and the version of what is known.
 func (r *room) positionLocked() (rollcall.Epoch, rollcall.Version) {
 	if r.tally != nil {
-		return r.tally.epoch, r.tally.version
+		return r.epochLocked(), r.tally.version
 	}
 	return r.epochLocked(), r.roster.Version()
 }
 
 // epochLocked is the epoch that viewers are told. While members are unconfirmed,
-// each node may show others of them: what is seen here then cannot be gone on from
-// elsewhere.
+// or counted though they are not, each node may show others of them: what is seen here
+// then cannot be gone on from elsewhere, nor from when the store has settled.
 func (r *room) epochLocked() rollcall.Epoch {
-	if r.roster.Unconfirmed() > 0 {
-		return r.roster.Epoch() + rollcall.Epoch("-"+r.h.node)
+	var epoch rollcall.Epoch
+	var unconfirmed bool
+	if t := r.tally; t != nil {
+		epoch, unconfirmed = t.epoch, r.shownCountLocked() != t.count
+	} else {
+		epoch, unconfirmed = r.roster.Epoch(), r.roster.Unconfirmed() > 0
 	}
-	return r.roster.Epoch()
+	if unconfirmed {
+		epoch += rollcall.Epoch("-" + r.h.node)
+	}
+	return epoch
 }
 
 // switchLocked takes a change that leads to another mode. To counts, the replica
@@ -137,33 +144,37 @@ func (r *room) installTallyLocked(a *rollcall.Answer) {
 func (s *stream) appendTally(b []byte, sub *sub, deliveries int) ([]byte, int) {
 	r, v := sub.room, &sub.view
 	t := r.tally
-	count := r.shownCountLocked()
+	count, epoch := r.shownCountLocked(), r.epochLocked()
 	switch {
 	case v.phase == viewNew && sub.aheadLocked(t.epoch, t.version):
 		return b, deliveries // the feed is on its way
-	case v.phase == viewNew && v.sent == t.version && v.epoch == t.epoch:
-		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, t.epoch, t.version))
+	case v.phase == viewNew && v.sent == t.version && v.epoch == epoch:
+		b = s.append(b, wire.EventResumed, wire.AppendResumed(nil, r.id, epoch, t.version))
 	case v.phase == viewNew:
 		b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
 	case v.phase != viewLive:
 		return b, deliveries
 	case v.mode != rollcall.ModeCounts:
 		b = s.append(b, wire.EventMode, r.snapshotLocked())
-	case r.notified <= v.looked && v.sent <= t.version:
+	case r.counted <= v.looked:
 		return b, deliveries
 	default:
 		// What changes from now on waits for the next fan-out of the number, also
 		// if there is nothing to tell of it now.
-		v.looked = max(r.notified, t.version)
+		v.looked = r.counted
 		if count == v.count && t.sampled == v.sampled {
 			return b, deliveries
+		}
+		if v.epoch != epoch { // a count does not tell it
+			b = s.append(b, wire.EventSnapshot, r.snapshotLocked())
+			break
 		}
 		b = s.append(b, wire.EventCount, r.countLocked(count, t.sampled != v.sampled))
 		v.sent, v.count, v.sampled = t.version, count, t.sampled
 		return b, deliveries + 1
 	}
 	*v = view{
-		phase: viewLive, mode: rollcall.ModeCounts, epoch: t.epoch, sent: t.version, looked: t.version, count: count, sampled: t.sampled,
+		phase: viewLive, mode: rollcall.ModeCounts, epoch: epoch, sent: t.version, looked: r.counted, count: count, sampled: t.sampled,
 	}
 	return b, deliveries + 1
 }
