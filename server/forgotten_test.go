@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -89,9 +90,7 @@ func settlingCrowd(t *testing.T, check func(w *world, ana *client, live func(tim
 		w.m = s.memory.Load()
 		w.admit("lobby", "gus", "hal", "ivy")
 		living(10 * time.Second)
-		if _, _, n := all[0].holdsNumber(); n != 7 {
-			t.Errorf("a number of %d is shown while the store settles, want 7", n)
-		}
+		all[0].wantShown(7)
 		check(w, all[0], living)
 	})
 }
@@ -99,40 +98,49 @@ func settlingCrowd(t *testing.T, check func(w *world, ana *client, live func(tim
 // numberAlone asks for nothing but the number.
 func numberAlone(a *arrival) { a.rooms[0].counts, a.rooms[0].observe = true, true }
 
-// holdsNumber is what a client holds of a room in counts mode by what it was told since
-// the last call.
-func (c *client) holdsNumber() (epoch rollcall.Epoch, version rollcall.Version, count int) {
+// shown is the number of a room that a client holds, and of which state it is.
+type shown struct {
+	Epoch   rollcall.Epoch
+	Version rollcall.Version
+	Count   int
+}
+
+// shows are the numbers that a client was told since the last call, and none if there
+// was none.
+func (c *client) shows() (all []shown) {
 	c.w.t.Helper()
-	var held struct {
-		Epoch   rollcall.Epoch
-		Version rollcall.Version
-		Count   int
-	}
-	for _, e := range c.eventsOf("snapshot", "mode", "count") {
+	var n shown
+	for _, e := range c.eventsOf("snapshot", "mode", "diff", "count") {
 		_, data, _ := strings.Cut(e, " ")
-		if err := json.Unmarshal([]byte(data), &held); err != nil {
+		if err := json.Unmarshal([]byte(data), &n); err != nil {
 			c.w.t.Fatal(err)
 		}
+		all = append(all, n)
 	}
-	return held.Epoch, held.Version, held.Count
+	return all
+}
+
+// wantShown checks the last number that a client was told since the last call.
+func (c *client) wantShown(want int) shown {
+	c.w.t.Helper()
+	all := c.shows()
+	if len(all) == 0 || all[len(all)-1].Count != want {
+		c.w.t.Fatalf("%s was told %v, want %d in the end", c.st.c.user, all, want)
+	}
+	return all[len(all)-1]
 }
 
 // Nothing changes in the room when the store has settled, but the number does.
 func TestTheNumberFallsOnceTheStoreHasSettled(t *testing.T) {
 	settlingCrowd(t, func(w *world, ana *client, live func(time.Duration)) {
 		badge := w.arrive("badge", lobby, numberAlone)
-		if _, _, n := badge.holdsNumber(); n != 7 {
-			w.t.Errorf("badge was told of %d, want 7", n)
-		}
+		badge.wantShown(7)
 		for range 3 {
 			live(9 * time.Second)
 			badge.answer()
 		}
-		for _, c := range []*client{ana, badge} {
-			if _, _, n := c.holdsNumber(); n != 6 {
-				w.t.Errorf("%s was told of %d in the end, want 6", c.st.c.user, n)
-			}
-		}
+		ana.wantShown(6)
+		badge.wantShown(6)
 	})
 }
 
@@ -153,21 +161,63 @@ func TestANumberOfBeforeTheStoreHadSettledIsNotCurrent(t *testing.T) {
 				live(2 * time.Second)
 				seen := make(map[string]wire.Since)
 				for _, c := range []*client{oda, fit} {
-					epoch, version, n := c.holdsNumber()
-					if n != 7 {
-						t.Errorf("%s was told of %d, want 7", c.st.c.user, n)
-					}
-					seen[string(c.st.c.user)] = wire.Since{Epoch: epoch, Version: version}
+					n := c.wantShown(7)
+					seen[string(c.st.c.user)] = wire.Since{Epoch: n.Epoch, Version: n.Version}
 					c.ends(transport.Cut)
 				}
 				live(30 * time.Second)
 				for user, since := range seen {
-					back := w.arrive(user, lobby, func(a *arrival) {
+					w.arrive(user, lobby, func(a *arrival) {
 						ask(a)
 						a.last.since = since
-					})
-					if _, _, n := back.holdsNumber(); n != 6 {
-						t.Errorf("%s was told of %d when it was back, want 6", user, n)
+					}).wantShown(6)
+				}
+			})
+		})
+	}
+}
+
+// The number of a room does not fall while the store settles, also if it turns to counts
+// only then: the members come back one by one.
+func TestTheNumberDoesNotFallWhileTheStoreSettles(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		above, grown int
+	}{
+		{"in counts mode before", 2, 5},
+		{"in counts mode since", 4, 6},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := forgetfulWorld(t, rollcall.Modes{Above: test.above, Below: 1, Every: time.Second})
+				all := []*client{w.arrive("ana", lobby, nil), w.arrive("ben", lobby, nil), w.arrive("cid", lobby, nil)}
+				w.m = s.memory.Load()
+				w.admit("lobby", "dee") // her node has died
+				badge := w.arrive("badge", lobby, numberAlone)
+				all = append(all, badge)
+				live(3*time.Second, all...)
+				all[0].wantShown(4)
+				badge.wantShown(4)
+				s.forget()
+				w.m = s.memory.Load()
+				live(4*time.Second, all...)
+				w.admit("lobby", "eve", "fay")
+				live(4*time.Second, all...)
+				_, read := w.ask("GET", "/v1/rooms/lobby", "", "")
+				if want := fmt.Sprintf(`"mode":"counts","count":%d`, test.grown); !strings.Contains(read, want) {
+					t.Errorf("who reads is told %s, want %s", read, want)
+				}
+				told := map[*client][]shown{all[0]: all[0].shows(), badge: badge.shows()}
+				live(30*time.Second, all...)
+				for c, some := range told {
+					for _, n := range some {
+						if n.Count < 4 {
+							t.Errorf("%s was told %v: never fewer than 4 are here", c.st.c.user, some)
+							break
+						}
+					}
+					if some = append(some, c.shows()...); some[len(some)-1].Count != 5 {
+						t.Errorf("%s was told %v, want 5 in the end", c.st.c.user, some)
 					}
 				}
 			})

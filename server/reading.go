@@ -42,6 +42,14 @@ func (h *hub) remember(q *rollcall.Query, a *rollcall.Answer) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if t := r.tally; t != nil {
+		least := t.least
+		if t.epoch != a.Epoch { // it is about to be read again
+			least = r.shownCountLocked()
+		}
+		a.Count, a.Mode = max(a.Count, least), rollcall.ModeCounts
+		return
+	}
 	if r.roster == nil || r.roster.Unconfirmed() == 0 {
 		return
 	}

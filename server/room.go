@@ -155,7 +155,9 @@ func (r *room) install(a *rollcall.Answer, losses int) {
 	if a.Settling > 0 {
 		r.settled = r.h.clock.now().add(a.Settling)
 	}
-	if a.Mode == rollcall.ModeCounts {
+	// Where a number was shown, it is until all have had the time to come back: names
+	// would begin with nobody.
+	if a.Mode == rollcall.ModeCounts || r.tally != nil && a.Settling > 0 {
 		r.installTallyLocked(a)
 	} else {
 		r.installRosterLocked(a)

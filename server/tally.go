@@ -108,6 +108,9 @@ func (r *room) switchLocked(ch *rollcall.Change) {
 	for i := len(members) - 1; i >= 0 && len(t.sample) < rollcall.SampleSize; i-- {
 		t.sample = append(t.sample, members[i])
 	}
+	if r.roster.Unconfirmed() > 0 {
+		t.least = len(members)
+	}
 	r.samples++
 	r.tally, r.roster = t, nil
 	r.forgetLocked()
@@ -121,21 +124,23 @@ func (r *room) breakLocked(ch *rollcall.Change) {
 	r.h.errands.mend(r)
 }
 
-// installTallyLocked takes a snapshot of a room in counts mode.
+// installTallyLocked takes a snapshot of a room in counts mode, or of one that was
+// until the store lost its memory: that keeps its sample.
 func (r *room) installTallyLocked(a *rollcall.Answer) {
-	least := 0
+	t := &tally{
+		epoch: a.Epoch, version: a.Version, count: a.Count, estimate: a.Estimate, standardError: a.StandardError,
+	}
 	if r.loadedLocked() && a.Settling > 0 {
-		least = r.shownCountLocked()
-	}
-	r.samples++
-	r.tally = &tally{
-		epoch: a.Epoch, version: a.Version, count: a.Count, least: least, sample: a.Members, sampled: r.samples,
-		estimate: a.Estimate, standardError: a.StandardError,
-	}
-	r.roster = nil
-	if least > 0 {
+		t.least = r.shownCountLocked()
 		r.keeper().settling.add(r)
 	}
+	if a.Mode == rollcall.ModeCounts {
+		r.samples++
+		t.sample, t.sampled = a.Members, r.samples
+	} else {
+		t.sample, t.sampled = r.tally.sample, r.tally.sampled
+	}
+	r.tally, r.roster = t, nil
 }
 
 // appendTally appends what a viewer of a room in counts mode is due: the state at
