@@ -224,3 +224,24 @@ func TestTheNumberDoesNotFallWhileTheStoreSettles(t *testing.T) {
 		})
 	}
 }
+
+// Who is missing counts until the store has settled, and then there is no new version.
+func TestARoomIsModifiedOnceTheStoreHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := forgetfulWorld(t, rollcall.DefaultModes())
+		ana := w.arrive("ana", lobby, nil)
+		w.m = s.memory.Load()
+		w.admit("lobby", "dee") // her node has died
+		live(time.Second, ana)
+		s.forget()
+		live(5*time.Second, ana)
+		tag := w.readLobby().Header.Get("ETag")
+		if again := w.readLobby(tag); again.StatusCode != http.StatusNotModified {
+			t.Errorf("while it settles: %d, want 304", again.StatusCode)
+		}
+		live(30*time.Second, ana)
+		if settled := w.readLobby(tag); settled.StatusCode != http.StatusOK {
+			t.Errorf("when it has settled: %d, want 200", settled.StatusCode)
+		}
+	})
+}

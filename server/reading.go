@@ -108,7 +108,8 @@ func (s *Server) getRoom(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	settling(w, &a)
-	tag := `"` + string(a.Epoch) + "." + strconv.FormatInt(int64(a.Version), 36) + "." + strconv.Itoa(a.Connections) + `"`
+	tag := `"` + string(a.Epoch) + "." + strconv.FormatInt(int64(a.Version), 36) + "." + strconv.Itoa(a.Connections) +
+		"." + strconv.Itoa(a.Count) + `"`
 	w.Header().Set("ETag", tag)
 	if matches(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
