@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, type ClientOptions, createClient } from '../src/core/client.ts'
+import { preload } from '../src/core/parts.ts'
 import type { Room } from '../src/core/room.ts'
 import { leaseMs, nodeEnvironment, url } from './server.ts'
 
@@ -10,6 +11,9 @@ const both = ['websocket', 'sse'] as const
 
 /** How to end the newest stream of a client as a broken cable does. */
 const cuts = new Map<Client, () => void>()
+
+// The runner takes its time with code that is fetched later, and the server does not wait for it.
+beforeAll(() => preload('sse', 'signals', 'upkeep', 'windows'))
 
 afterEach(() => {
   for (const client of cuts.keys()) client.close()
