@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"testing"
@@ -81,6 +82,40 @@ func TestFlushAllTwice(t *testing.T) {
 		})
 	}
 	r.unmoved()
+}
+
+// TestFlushAllInALargeRoom: nor does the number of a room that tells no names fall,
+// before it is known who died meanwhile.
+func TestFlushAllInALargeRoom(t *testing.T) {
+	t.Parallel()
+	const many = 9
+	r := newRig(t, plan{config: harness.Config{Args: []string{"--counts-above", "5", "--counts-below", "3"}}})
+	r.watch(room)
+	for i := range many {
+		r.member(r.nodes[i%len(r.nodes)], harness.Transport(i/len(r.nodes)%2), harness.Options{User: fmt.Sprintf("u%02d", i+1)})
+	}
+	tells := func(within time.Duration, n int) {
+		for _, w := range r.watchers {
+			w.Until(within, fmt.Sprintf("is told of %d", n), func() bool {
+				l := w.List(room)
+				return l != nil && l.Mode == "counts" && l.Count == n
+			})
+		}
+	}
+	tells(soon, many)
+	r.calm()
+	r.members[many-1].Cut()
+	r.store.do("FLUSHALL")
+	tells(2*lease+soon, many-1)
+	r.Agree(lease + 5*time.Second)
+	for i, w := range r.watchers {
+		for _, e := range w.Events("snapshot", "mode", "count") {
+			var told struct{ Count int }
+			if err := json.Unmarshal(e.Data, &told); err != nil || told.Count < many-1 {
+				t.Errorf("watcher %d was told %s %s, %v", i, e.Name, e.Data, err)
+			}
+		}
+	}
 }
 
 // TestMovedConnectionsSurviveLostMemory: the node that a client has left does not
