@@ -297,7 +297,7 @@ func repeatingIsSilent(s *scene) {
 	d1, d2 := s.open(ana, "d1"), s.open(ana, "d2")
 	s.set(d1, rollcall.StatusActive, `{"on":"phone"}`)
 	s.set(d2, rollcall.StatusAway, `{"on":"desk"}`)
-	s.pass(2 * time.Second)
+	s.beat(2*time.Second, d1, d2)
 	before := s.read(rollcall.Query{Want: rollcall.WantRoom, Room: hall})
 	for range 5 {
 		s.set(d1, rollcall.StatusActive, `{"on":"phone"}`)
