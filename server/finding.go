@@ -48,6 +48,8 @@ func (o *opening) find(ctx context.Context, entries []entry, held []rollcall.Roo
 			entries = append(entries, entry{room: room}) // it goes on looking
 		case err == nil && !slices.Contains(o.revoked, room):
 			o.revoked = append(o.revoked, room)
+		case err == nil:
+			// It was told of before.
 		case was && (err.Code == rollcall.CodeUnavailable || settling):
 			entries = append(entries, entry{room: room}) // as far as is known here
 		case was:
